@@ -32,8 +32,8 @@ from recall_loop.memory.store import record_writer
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.sqlite import prepared_records
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables import prepared_records
 from recall_loop.memory.store.write import commits
 from recall_loop.state.records.records import Message, Record
 from recall_loop.state.settings.settings import Settings

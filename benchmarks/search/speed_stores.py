@@ -19,8 +19,8 @@ from chromadb.config import Settings
 from corpora import VERSION, PairEmbedder, TextPool, metadata, records
 from numpy.typing import NDArray
 
-from recall_loop.memory.store.sqlite import schema
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables import database as schema
 from recall_loop.text.words.tokens import stems
 
 # The modules that decide what stands on the disk; reading may change without rebuilding them.

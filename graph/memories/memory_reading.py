@@ -14,9 +14,9 @@ from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.files.ingest import export_line
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import atomic_file
-from recall_loop.memory.store.sqlite.record_queries import RecordPage
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.store_reading import ContentTypeNames
+from recall_loop.memory.store.tables.record_queries import RecordPage
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record, RecordVersion, SearchHit
 from recall_loop.state.result import RetrieveResult

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.search.scoring.fusion import Fusion
     from recall_loop.memory.store.index.view import View
-    from recall_loop.memory.store.sqlite.record_queries import Row
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.store.tables.record_queries import Row
 
 # Most rows that a search with a least similarity looks at.
 _MAX_COMPARED = 20_000

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.recovery.recovery import CHUNK
-from recall_loop.memory.store.sqlite import record_queries, retention, versions
-from recall_loop.memory.store.sqlite.predicate import Predicate, compile_predicate
+from recall_loop.memory.store.tables import record_queries, retention, versions
+from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.types import ContentType, ScopeMode
@@ -20,6 +20,7 @@ from recall_loop.state.types import ContentType, ScopeMode
 if TYPE_CHECKING:
     from recall_loop.memory.store.record_writer import RecordWriter
     from recall_loop.memory.store.recovery.store_session import StoreSession
+    from recall_loop.memory.store.tables.database import Dialect
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,16 +61,20 @@ class SweepReport:
 def forget_records(session: StoreSession, writer: RecordWriter, predicate: Predicate, *, dry_run: bool) -> ForgetReport:
     """Delete the records that a predicate allows, or count them only; see `MemoryStore.forget`."""
     if dry_run:
-        return ForgetReport(MappingProxyType(retention.count_by_kind(session.sqlite, predicate)), dry_run=True)
+        return ForgetReport(MappingProxyType(retention.count_by_kind(session.database, predicate)), dry_run=True)
     session.check_writable()
     with session.lock:  # what is counted is what goes
-        counts = retention.count_by_kind(session.sqlite, predicate)
-        _delete_all(session, writer, predicate.tenant, partial(record_queries.first_ids, session.sqlite, predicate))
+        counts = retention.count_by_kind(session.database, predicate)
+        _delete_all(session, writer, predicate.tenant, partial(record_queries.first_ids, session.database, predicate))
     return ForgetReport(MappingProxyType(counts), dry_run=False)
 
 
 def forgettable(
-    scope: Scope, filters: Filters | None, rule: RetentionRule | None, content_types: Iterable[ContentType | str] | None
+    dialect: Dialect,
+    scope: Scope,
+    filters: Filters | None,
+    rule: RetentionRule | None,
+    content_types: Iterable[ContentType | str] | None,
 ) -> Predicate:
     """Return the predicate of what `MemoryStore.forget` deletes.
 
@@ -84,7 +89,7 @@ def forgettable(
         raise InvalidInputError("filters", None, "filters, a rule or content types; `erase` deletes a whole scope")
     if filters is not None and filters.include_superseded is None:
         filters = filters.model_copy(update={"include_superseded": True})
-    predicate = compile_predicate(scope, filters, content_types)
+    predicate = compile_predicate(scope, filters, content_types, dialect=dialect)
     return predicate if rule is None else retention.with_rule(predicate, rule, now_microseconds())
 
 
@@ -104,7 +109,7 @@ def check_rules(given: Iterable[RetentionRule]) -> tuple[RetentionRule, ...]:
 def sweep(session: StoreSession, writer: RecordWriter, rules: Sequence[RetentionRule]) -> SweepReport:
     """Erase what has expired, what rules name, and old versions; see `Maintenance.sweep`."""
     session.check_writable()
-    database, now = session.sqlite, now_microseconds()
+    database, now = session.database, now_microseconds()
     expired = sum(
         _delete_all(session, writer, tenant, partial(retention.first_expired_ids, database, tenant, now))
         for tenant in retention.tenants_with_expired(database, now)

@@ -35,7 +35,7 @@ class Maintenance:
         Raises:
             StoreUnavailableError: the sidecar can't be read.
         """
-        if chroma_server.server_from_meta(self._session.sqlite.meta()) is not None:
+        if chroma_server.server_from_meta(self._session.database.meta()) is not None:
             with self._session.searching() as chroma:
                 try:
                     if chroma is not None:
@@ -52,9 +52,9 @@ class Maintenance:
         degraded, a comparison of all vectors from SQLite (`sqlite`).
         """
         session = self._session
-        query = "SELECT count(DISTINCT tenant), count(*), total(state) FROM records"
-        tenants, records, pending = session.sqlite.fetch(query)[0]
-        known = chroma_server.server_from_meta(session.sqlite.meta())
+        query = "SELECT count(DISTINCT tenant), count(*), coalesce(sum(state), 0) FROM records"
+        tenants, records, pending = session.database.fetch(query)[0]
+        known = chroma_server.server_from_meta(session.database.meta())
         return {
             **session.marker,
             "schema": int(session.marker["schema"]),
@@ -107,7 +107,7 @@ class Maintenance:
             session.check_writable()
             session.repair_lexical_index()
             if embedder is not None:
-                rebuilding.re_embed(session.sqlite, embedder, progress)
+                rebuilding.re_embed(session.database, embedder, progress)
             session.reset(embedder)
             session.connection.rebuild(progress)
             session.failed_write = session.damaged_texts = None
@@ -127,10 +127,10 @@ class Maintenance:
         session = self._session
         with session.lock:
             session.check_writable()
-            rebuilding.start_new_generation(session.sqlite)
+            rebuilding.start_new_generation(session.database)
             session.reset()
             if session.files.path is not None:
-                session.sqlite.compact()
+                session.database.compact()
                 rebuilding.remove_leftovers(session.files.path)
             session.connection.rebuild(progress)
 
@@ -160,7 +160,7 @@ class Maintenance:
         """
         with self._session.lock:
             self._session.check_writable()
-            return stored_tokens.fill_missing_tokens(self._session.sqlite, self._session.embedder, progress)
+            return stored_tokens.fill_missing_tokens(self._session.database, self._session.embedder, progress)
 
     def drop_token_vectors(self) -> None:
         """Drop all token vectors, and keep none from now on.
@@ -171,4 +171,4 @@ class Maintenance:
         """
         with self._session.lock:
             self._session.check_writable()
-            stored_tokens.disable_tokens(self._session.sqlite)
+            stored_tokens.disable_tokens(self._session.database)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
-from recall_loop.memory.store.sqlite.prepared_records import (
+from recall_loop.memory.store.tables.prepared_records import (
     ChangeOrigin,
     PreparedRecord,
     WriteOutcome,
@@ -103,7 +103,7 @@ class RecordWriter:
     def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
         session = self._session
         return commits.write_records(
-            session.sqlite,
+            session.database,
             session.embedder,
             session.dimension,
             drafts,
@@ -144,14 +144,14 @@ class RecordWriter:
         deleted, keep = 0, bool(self._session.history_days)
         with self._session.writing():
             for ids in chunks:
-                deleted += commits.delete_records(self._session.sqlite, tenant, ids, keep_history=keep)
+                deleted += commits.delete_records(self._session.database, tenant, ids, keep_history=keep)
                 self._session.connection.flush_after_commit()
         return deleted
 
     def prolong(self, tenant: str, moments: Mapping[str, datetime]) -> int:
         """Move the times at which records expire; return how many were moved."""
         with self._session.writing():
-            return prolong_records(self._session.sqlite, tenant, moments)
+            return prolong_records(self._session.database, tenant, moments)
 
 
 def _prepared(

@@ -18,9 +18,9 @@ from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import opening
 from recall_loop.memory.store.recovery.store_session import StoreSession
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
-from recall_loop.memory.store.sqlite.versions import DEFAULT_HISTORY_DAYS, check_history_days
 from recall_loop.memory.store.store_writing import StoreWriting
+from recall_loop.memory.store.tables.database import DatabaseDamagedError
+from recall_loop.memory.store.tables.versions import DEFAULT_HISTORY_DAYS, check_history_days
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import RetentionRule
 
@@ -123,7 +123,7 @@ class MemoryStore(StoreWriting):
         elif not defer:
             try:
                 store._connect()
-            except SqliteDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
+            except DatabaseDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
                 store = cls(files(), chosen, history_days=days, retention=rules)
                 store._connect()
             store._sweep()

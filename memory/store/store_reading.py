@@ -14,11 +14,11 @@ from recall_loop.memory.store.index.record_relations import (
     read_relations,
 )
 from recall_loop.memory.store.index.view import View
-from recall_loop.memory.store.sqlite import record_queries
-from recall_loop.memory.store.sqlite.attribute_index import indexed_paths
-from recall_loop.memory.store.sqlite.predicate import NO_PATHS, Predicate, compile_predicate
-from recall_loop.memory.store.sqlite.record_queries import RecordPage
-from recall_loop.memory.store.sqlite.versions import read_versions
+from recall_loop.memory.store.tables import record_queries
+from recall_loop.memory.store.tables.attribute_index import indexed_paths
+from recall_loop.memory.store.tables.predicate import NO_PATHS, Predicate, compile_predicate
+from recall_loop.memory.store.tables.record_queries import RecordPage
+from recall_loop.memory.store.tables.versions import read_versions
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record, RecordVersion
@@ -43,7 +43,7 @@ class StoreReading:
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing, out of scope or expired is left out."""
         wanted, predicate = checked_ids(ids), self._readable(scope)
-        found = record_queries.read_by_id(self._session.sqlite, predicate, wanted)
+        found = record_queries.read_by_id(self._session.database, predicate, wanted)
         return [found[record_id] for record_id in wanted if record_id in found]
 
     def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
@@ -59,7 +59,7 @@ class StoreReading:
     ) -> int:
         """Return how many records `scan` would give."""
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.count_matching(self._session.sqlite, predicate)
+        return record_queries.count_matching(self._session.database, predicate)
 
     def scan(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
@@ -71,7 +71,7 @@ class StoreReading:
         Records that are written while it runs may or may not be given; the order is stable.
         """
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.iterate_records(self._session.sqlite, predicate)
+        return record_queries.iterate_records(self._session.database, predicate)
 
     def page(
         self,
@@ -91,7 +91,7 @@ class StoreReading:
             InvalidInputError: an unknown content type, or none at all.
         """
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_page(self._session.sqlite, predicate, after, limit)
+        return record_queries.read_page(self._session.database, predicate, after, limit)
 
     def newest(
         self,
@@ -110,7 +110,7 @@ class StoreReading:
             InvalidInputError: an unknown content type, or none at all; `after` is none of a page before.
         """
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_newest(self._session.sqlite, predicate, after, limit)
+        return record_queries.read_newest(self._session.database, predicate, after, limit)
 
     def history(self, record_id: str, *, tenant: str = DEFAULT_TENANT) -> list[RecordVersion]:
         """Return the changes of a record, oldest first, as far back as `history_days` says (API-3).
@@ -122,19 +122,19 @@ class StoreReading:
 
     def overview(self, scope: Scope | None = None) -> StoreOverview:
         """Return what a scope holds, in figures: records by kind, user and agent, and their times."""
-        return read_overview(self._session.sqlite, self._readable(scope))
+        return read_overview(self._session.database, self._readable(scope))
 
     def relations(self, record_id: str, *, scope: Scope) -> RecordRelations | None:
         """Return the records that a record is connected with, within `scope`; None where it isn't there."""
         records = self.get([record_id], scope=scope)
-        return read_relations(self._session.sqlite, self._readable(scope), records[0]) if records else None
+        return read_relations(self._session.database, self._readable(scope), records[0]) if records else None
 
     def expired_ids(
         self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None
     ) -> list[str]:
         """Return the ids of the records of a scope that have expired and still stand in the store."""
-        predicate = compile_predicate(scope, filters, content_types)
-        return record_queries.expired_ids(self._session.current_database(), predicate)
+        predicate = self._predicate(scope, filters, content_types)
+        return record_queries.expired_ids(self._session.database, predicate)
 
     def tenants(self) -> list[str]:
         """Return the tenants that have records, sorted."""
@@ -171,7 +171,7 @@ class StoreReading:
     ) -> list[Any]:
         """Return the distinct values of an attribute, such as `item.namespace`; records without it are left out."""
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.distinct_attribute(self._session.sqlite, predicate, path)
+        return record_queries.distinct_attribute(self._session.database, predicate, path)
 
     def token_source(self, tenant: str) -> StoredTokens | None:
         """Return the token vectors of a tenant; None where the embedder gives none.
@@ -180,7 +180,7 @@ class StoreReading:
             EmbedderError: the file of their projection is missing or damaged.
         """
         codec = codec_for_embedder(self._session.embedder)
-        return None if codec is None else StoredTokens(self._session.sqlite, tenant, codec)
+        return None if codec is None else StoredTokens(self._session.database, tenant, codec)
 
     def _predicate(
         self, scope: Scope | None, filters: Filters | None, content_types: ContentTypeNames | None
@@ -188,7 +188,7 @@ class StoreReading:
         """Compile what a call may read, with the indexes of attributes that the store has now."""
         database = self._session.current_database()
         indexed = indexed_paths(database) if filters is not None and filters.attributes else NO_PATHS
-        return compile_predicate(scope or Scope(), filters, content_types, indexed=indexed)
+        return compile_predicate(scope or Scope(), filters, content_types, indexed=indexed, dialect=database.dialect)
 
     def _readable(
         self,

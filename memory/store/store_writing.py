@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from recall_loop.memory.store.forgetting import ForgetReport, forget_records, forgettable
 from recall_loop.memory.store.record_writer import OnReject, RecordWriter, check_on_reject
 from recall_loop.memory.store.recovery import recovery
-from recall_loop.memory.store.sqlite import record_queries
-from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome, change_origin
 from recall_loop.memory.store.store_reading import ContentTypeNames, StoreReading, checked_ids
+from recall_loop.memory.store.tables import record_queries
+from recall_loop.memory.store.tables.predicate import compile_predicate
+from recall_loop.memory.store.tables.prepared_records import WriteOutcome, change_origin
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record, with_changes
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
@@ -130,7 +130,7 @@ class StoreWriting(StoreReading):
         """
         if scope.mode is ScopeMode.CONSTELLATION:
             raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
-        rest = partial(record_queries.first_ids, self._session.sqlite, compile_predicate(scope), recovery.CHUNK)
+        rest = partial(record_queries.first_ids, self._session.database, compile_predicate(scope), recovery.CHUNK)
         return self.writer.delete(scope.tenant, iter(rest, []))
 
     def forget(
@@ -159,7 +159,7 @@ class StoreWriting(StoreReading):
             StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
             StoreReadOnlyError: the store is open for reading only.
         """
-        predicate = forgettable(scope, filters, rule, content_types)
+        predicate = forgettable(self._session.database.dialect, scope, filters, rule, content_types)
         self._session.current_database()
         return forget_records(self._session, self.writer, predicate, dry_run=dry_run)
 

@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from recall_loop.memory.store.sqlite.prepared_records import WriteStatus
+from recall_loop.memory.store.tables.prepared_records import WriteStatus
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (

@@ -18,9 +18,9 @@ from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, Recor
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
-from recall_loop.memory.store.sqlite.prepared_records import ChangeOrigin, WriteOutcome
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.store_reading import ContentTypeNames
+from recall_loop.memory.store.tables.prepared_records import ChangeOrigin, WriteOutcome
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
 from recall_loop.state.errors import StoreLockedError

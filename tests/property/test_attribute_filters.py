@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.sqlite.attribute_index import declare_paths, indexed_paths
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables.attribute_index import declare_paths, indexed_paths
 from recall_loop.state.attribute_filters import split_path
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
@@ -100,8 +100,8 @@ def test_filters_give_what_plain_python_gives(case: Any) -> None:
         store.delete(["0"], tenant="mine")
         del turned[0]
         compare(store, turned, asked)
-        declare_paths(store._session.sqlite, ["team", PATHS[2]])
-        assert set(indexed_paths(store._session.sqlite)) == {"team", PATHS[2]}
+        declare_paths(store._session.database, ["team", PATHS[2]])
+        assert set(indexed_paths(store._session.database)) == {"team", PATHS[2]}
         store._session.cache.clear()
         compare(store, turned, asked)
 
@@ -135,7 +135,7 @@ def test_every_number_equals_itself_in_the_store(number: float) -> None:
     with MemoryStore.in_memory(embedder=WordHashEmbedder(), indexed_attributes=["n"]) as store:
         store.upsert([written(0, {"n": number})], tenant="mine")
         for path in ("n", "team"):
-            declare_paths(store._session.sqlite, [path])
+            declare_paths(store._session.database, [path])
             assert found(store, {"n": number}) == [0]
             assert found(store, {"n": {"gte": number, "lte": number}}) == [0]
             assert found(store, {"n": {"gt": number}}) == []

@@ -17,8 +17,8 @@ from recall_loop.state.types import Identifier, Role
 if TYPE_CHECKING:
     from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult
     from recall_loop.memory.store.record_writer import OnReject
-    from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.store.tables.prepared_records import WriteOutcome
 
 KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
 # Fields that messages of chat frameworks have too; any other field of a record tells that a mapping is one.

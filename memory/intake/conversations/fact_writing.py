@@ -24,8 +24,8 @@ from recall_loop.state.types import is_to_come
 from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.store.tables.prepared_records import WriteOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.store.tables.prepared_records import WriteOutcome
     from recall_loop.state.records.records import Record
 
 

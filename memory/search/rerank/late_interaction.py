@@ -27,7 +27,7 @@ from recall_loop.memory.store.index.vectors import dot_products
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.record_queries import ThreadLinks
+    from recall_loop.memory.store.tables.record_queries import ThreadLinks
     from recall_loop.memory.store.write.stored_tokens import StoredTokens
 
     Scores = NDArray[np.float64]

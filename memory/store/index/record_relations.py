@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.sqlite.record_queries import read_by_id
+from recall_loop.memory.store.tables.record_queries import read_by_id
 from recall_loop.state.records.records import Fact, Record
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.predicate import Predicate
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
+    from recall_loop.memory.store.tables.predicate import Predicate
 
 MOST_OWNERS, MOST_RELATED = 100, 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ class RecordRelations:
     superseded_by: Record | None = None
 
 
-def read_overview(database: SqliteDatabase, predicate: Predicate) -> StoreOverview:
+def read_overview(database: Database, predicate: Predicate) -> StoreOverview:
     """Return what a predicate allows, in figures.
 
     Raises:
@@ -84,7 +84,7 @@ def read_overview(database: SqliteDatabase, predicate: Predicate) -> StoreOvervi
     )
 
 
-def read_relations(database: SqliteDatabase, predicate: Predicate, record: Record) -> RecordRelations:
+def read_relations(database: Database, predicate: Predicate, record: Record) -> RecordRelations:
     """Return the records that a record is connected with, as far as a predicate allows them."""
     quoted = json.dumps(record.id, ensure_ascii=False)
     # What has the id nowhere in its JSON isn't read; the id may be there for another reason.
@@ -106,7 +106,7 @@ def _most(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_OWNERS])
 
 
-def _ids(database: SqliteDatabase, predicate: Predicate, join: str, condition: str, *values: str) -> list[str]:
+def _ids(database: Database, predicate: Predicate, join: str, condition: str, *values: str) -> list[str]:
     """Return ids of facts that meet a condition; only facts have sources and are superseded."""
     query = f"""SELECT r.id FROM records r {join} WHERE {predicate.where} AND r.kind = 'fact' AND {condition}
         ORDER BY r.rowid LIMIT {MOST_RELATED}"""

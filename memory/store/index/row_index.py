@@ -26,7 +26,7 @@ from recall_loop.text.words.tokens import stems
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.predicate import ColumnPredicate
+    from recall_loop.memory.store.tables.predicate import ColumnPredicate
 
 
 class TermCounts(NamedTuple):

@@ -16,32 +16,36 @@ from recall_loop.memory.store.encoding.indexing import encode_tokens, facet_toke
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
-from recall_loop.memory.store.sqlite.predicate import UNEXPIRED
-from recall_loop.memory.store.sqlite.record_queries import Row, neighbour_rowids, neighbours
-from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError, ids_json
-from recall_loop.memory.store.sqlite.trajectory_predicate import score_sql, text_sql
+from recall_loop.memory.store.tables.database import (
+    AMONG,
+    AMONG_ROWS,
+    DatabaseDamagedError,
+    LexicalIndexError,
+    ids_json,
+)
+from recall_loop.memory.store.tables.predicate import UNEXPIRED
+from recall_loop.memory.store.tables.record_queries import Row, neighbour_rowids, neighbours
+from recall_loop.memory.store.tables.trajectory_predicate import score_sql, text_sql
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.predicate import Predicate
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
+    from recall_loop.memory.store.tables.predicate import Predicate
 
-# `+` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
-# `json_each` takes any number of ids in one parameter, where a list of marks would not.
-_AMONG = "IN (SELECT value FROM json_each(?))"
+# `tenant || ''` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
 _CHUNK = 2_000
 
 _JOIN_WINDOW = " JOIN fts f ON f.rowid = r.rowid"
 _ROWS = f"""SELECT r.rowid, r.checksum, r.kind, b.record, b.terms, b.window
 FROM records r JOIN bodies b ON b.rowid = r.rowid
-WHERE +r.tenant = ? AND r.rowid {_AMONG}"""
+WHERE r.tenant || '' = ? AND r.rowid {AMONG_ROWS}"""
 
 
 # The share of a record's blocks that is no text: reasoning, tool use and tool results (SEARCH-5).
 _ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
- (SELECT coalesce(total(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0
-   ELSE length(json_extract(p.value, '$.text')) END) / nullif(total(length(json_extract(p.value, '$.text'))), 0), 0)
+ (SELECT coalesce(sum(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0.0e0
+   ELSE length(json_extract(p.value, '$.text')) END) / nullif(sum(length(json_extract(p.value, '$.text'))), 0), 0)
   FROM json_each(b.record, '$.blocks') p) END"""
 # Columns for the filters of trajectories; nothing is parsed for other records.
 _OF_RUNS = ", ".join(
@@ -51,7 +55,7 @@ _OF_RUNS = ", ".join(
         score_sql("b.record"),
     )
 )
-_INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
+_INDEX_ROWS = f"""SELECT r.rowid, coalesce(r.role = 'tool', FALSE), {_ASIDE}, r.created_at,
  CASE WHEN r.session IS NULL THEN NULL ELSE r.place END,
  coalesce(json_extract(b.record, '$.author'), json_extract(b.record, '$.subject')), r.kind, r.agent_id, r.user_id,
  r.conversation_id, r.session, r.role, r.label, r.fact_type, {_OF_RUNS}, r.superseded_by IS NOT NULL, r.valid_until,
@@ -60,13 +64,13 @@ FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
 WHERE r.tenant = ? AND {UNEXPIRED}"""
 
 _SOME_VECTORS = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
-WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
+WHERE r.tenant || '' = ? AND v.rowid {AMONG_ROWS} ORDER BY v.rowid"""
 _TENANT_VECTORS = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
 WHERE r.tenant = ? ORDER BY v.rowid"""
 
 
 _SOME_PIECES = f"""SELECT p.rowid, p.vectors FROM pieces p JOIN records r ON r.rowid = p.rowid
-WHERE +r.tenant = ? AND p.rowid {_AMONG}"""
+WHERE r.tenant || '' = ? AND p.rowid {AMONG_ROWS}"""
 _TENANT_PIECES = """SELECT p.rowid, p.vectors FROM records r JOIN pieces p ON p.rowid = r.rowid
 WHERE r.tenant = ? AND r.kind = 'trajectory'"""
 
@@ -80,14 +84,14 @@ class CorpusStatistics:
     mean_window_terms: float
 
 
-def tenant_version(sidecar: SqliteDatabase, tenant: str) -> int:
+def tenant_version(sidecar: Database, tenant: str) -> int:
     """Return the version of a tenant's data; every write raises it."""
     versions = sidecar.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
     return int(versions[0][0]) if versions else 0
 
 
 def expired_rowids(
-    sidecar: SqliteDatabase, tenant: str, after: int, until: int, among: NDArray[np.int64] | None = None
+    sidecar: Database, tenant: str, after: int, until: int, among: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Return the rows of a tenant that expire after one time, up to another (microseconds since 1970), ascending.
 
@@ -96,18 +100,18 @@ def expired_rowids(
     query = "SELECT rowid FROM records WHERE tenant = ? AND expires_at > ? AND expires_at <= ?"
     if among is None:
         return np.sort(_column(sidecar.fetch(query, (tenant, after, until))))
-    query = f"{query.replace('WHERE tenant', 'WHERE +tenant')} AND rowid {_AMONG}"
+    query = query.replace("WHERE tenant =", "WHERE tenant || '' =") + f" AND rowid {AMONG_ROWS}"
     return np.sort(_column(sidecar.fetch(query, (tenant, after, until, ids_json(among)))))
 
 
-def next_expiry(sidecar: SqliteDatabase, tenant: str, moment: int) -> int | None:
+def next_expiry(sidecar: Database, tenant: str, moment: int) -> int | None:
     """Return when the next row of a tenant expires after `moment`; None where none does."""
     query = "SELECT min(expires_at) FROM records WHERE tenant = ? AND expires_at > ?"
     found = sidecar.fetch(query, (tenant, moment))[0][0]
     return None if found is None else int(found)
 
 
-def rows_beside(sidecar: SqliteDatabase, rowids: NDArray[np.int64]) -> set[int]:
+def rows_beside(sidecar: Database, rowids: NDArray[np.int64]) -> set[int]:
     """Return the messages that stand before or after some rows in their threads."""
     if not len(rowids):
         return set()
@@ -116,32 +120,32 @@ def rows_beside(sidecar: SqliteDatabase, rowids: NDArray[np.int64]) -> set[int]:
 
 
 def matching_rowids(
-    sidecar: SqliteDatabase, predicate: Predicate, among: NDArray[np.int64] | None = None
+    sidecar: Database, predicate: Predicate, among: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Return the rowids that a predicate allows, ascending; only of those in `among`, if given."""
     query = f"SELECT r.rowid FROM records r WHERE {predicate.where}"
     params = predicate.params
     if among is not None:
-        narrowed = query.replace("WHERE r.tenant", "WHERE +r.tenant", 1)
-        query, params = f"{narrowed} AND r.rowid {_AMONG}", (*params, ids_json(among))
+        narrowed = query.replace("WHERE r.tenant =", "WHERE r.tenant || '' =", 1)
+        query, params = f"{narrowed} AND r.rowid {AMONG_ROWS}", (*params, ids_json(among))
     return np.sort(_column(sidecar.fetch(query, params)))
 
 
-def tagged_rowids(sidecar: SqliteDatabase, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def tagged_rowids(sidecar: Database, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Return the rowids that have a tag, of any tenant; only of those in `among`, if given."""
     query = "SELECT record FROM record_tags WHERE tag = ?"
     if among is None:
         return np.sort(_column(sidecar.fetch(query, (tag,))))
-    return np.sort(_column(sidecar.fetch(f"{query} AND record {_AMONG}", (tag, ids_json(among)))))
+    return np.sort(_column(sidecar.fetch(f"{query} AND record {AMONG_ROWS}", (tag, ids_json(among)))))
 
 
-def tagged_rowids_if_few(sidecar: SqliteDatabase, tag: str, most: int) -> NDArray[np.int64] | None:
+def tagged_rowids_if_few(sidecar: Database, tag: str, most: int) -> NDArray[np.int64] | None:
     """Return the rowids that have a tag, of any tenant; None if they are more than `most`."""
     rows = sidecar.fetch("SELECT record FROM record_tags WHERE tag = ? LIMIT ?", (tag, most + 1))
     return None if len(rows) > most else _column(rows)
 
 
-def newest_rowids(sidecar: SqliteDatabase, predicate: Predicate, limit: int) -> list[int]:
+def newest_rowids(sidecar: Database, predicate: Predicate, limit: int) -> list[int]:
     """Return the rowids that a predicate allows, latest time first."""
     query = f"""SELECT r.rowid FROM records r WHERE {predicate.where}
         ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid LIMIT ?"""
@@ -149,7 +153,7 @@ def newest_rowids(sidecar: SqliteDatabase, predicate: Predicate, limit: int) -> 
 
 
 def read_index_rows(
-    sidecar: SqliteDatabase, tenant: str, moment: int, among: NDArray[np.int64] | None = None
+    sidecar: Database, tenant: str, moment: int, among: NDArray[np.int64] | None = None
 ) -> list[IndexRow]:
     """Return a tenant's rows as the index in memory needs them, by ascending rowid; all, or those in `among`.
 
@@ -158,8 +162,8 @@ def read_index_rows(
     While the full-text index is damaged, each row's own stems stand for its window (SEARCH-9).
     """
     params: tuple[Any, ...] = (tenant, moment) if among is None else (tenant, moment, ids_json(among))
-    narrowed = "" if among is None else f" AND r.rowid {_AMONG}"
-    every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant", "WHERE +r.tenant")
+    narrowed = "" if among is None else f" AND r.rowid {AMONG_ROWS}"
+    every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant =", "WHERE r.tenant || '' =")
     try:
         found = sidecar.fetch(every + narrowed, params)
     except LexicalIndexError:
@@ -173,25 +177,25 @@ def _column(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:
     return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows))
 
 
-def count_rows(sidecar: SqliteDatabase, tenant: str) -> int:
+def count_rows(sidecar: Database, tenant: str) -> int:
     """Return the number of a tenant's rows."""
     return int(sidecar.fetch("SELECT count(*) FROM records WHERE tenant = ?", (tenant,))[0][0])
 
 
-def corpus_statistics(sidecar: SqliteDatabase, tenant: str) -> CorpusStatistics:
+def corpus_statistics(sidecar: Database, tenant: str) -> CorpusStatistics:
     """Return size and mean lengths of a tenant's corpus."""
-    query = "SELECT count(*), total(terms), total(window_terms) FROM records WHERE tenant = ?"
+    query = "SELECT count(*), coalesce(sum(terms), 0), coalesce(sum(window_terms), 0) FROM records WHERE tenant = ?"
     ((count, terms, window_terms),) = sidecar.fetch(query, (tenant,))
     return CorpusStatistics(count, terms / count, window_terms / count) if count else CorpusStatistics(0, 0.0, 0.0)
 
 
-def window_frequency(sidecar: SqliteDatabase, tenant: str, token: str) -> int:
+def window_frequency(sidecar: Database, tenant: str, token: str) -> int:
     """Return the number of a tenant's rows whose window contains an encoded stem."""
-    match = f'facets : "{facet_token("t", tenant)}" AND window : "{token}"'
-    return int(sidecar.fetch("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,))[0][0])
+    condition, value = sidecar.dialect.posting([facet_token("t", tenant)], token)
+    return int(sidecar.fetch(f"SELECT count(*) FROM fts WHERE {condition}", (value,))[0][0])
 
 
-def read_vocabulary(sidecar: SqliteDatabase, tenant: str, moment: int) -> dict[str, int]:
+def read_vocabulary(sidecar: Database, tenant: str, moment: int) -> dict[str, int]:
     """Return a tenant's stems and how many rows, not expired at `moment`, have each in their own text."""
     query = f"SELECT b.terms FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.tenant = ? AND {UNEXPIRED}"
     found: Counter[str] = Counter()
@@ -201,28 +205,28 @@ def read_vocabulary(sidecar: SqliteDatabase, tenant: str, moment: int) -> dict[s
     return dict(found)
 
 
-def read_posting(sidecar: SqliteDatabase, facets: str, token: str) -> NDArray[np.int64]:
-    """Return the rowids whose window has a token and whose facets match, ascending; no `facets` = of all tenants.
+def read_posting(sidecar: Database, facets: Sequence[str], token: str) -> NDArray[np.int64]:
+    """Return the rowids whose window has a token and whose facets match, ascending; none = of all tenants.
 
     The index's own ranking counts the rows of all tenants, so it isn't used: what a tenant finds would depend
     on what others keep (STORE-3).
     """
-    match = " AND ".join(part for part in (facets, f'window : "{token}"') if part)
-    return _column(sidecar.fetch("SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rowid", (match,)))
+    condition, value = sidecar.dialect.posting(facets, token)
+    return _column(sidecar.fetch(f"SELECT rowid FROM fts WHERE {condition} ORDER BY rowid", (value,)))
 
 
-def has_own_stem(sidecar: SqliteDatabase, rowids: NDArray[np.int64], stem: str) -> bool:
+def has_own_stem(sidecar: Database, rowids: NDArray[np.int64], stem: str) -> bool:
     """Return whether one of some rows has a stem in its own text."""
-    query = f"SELECT 1 FROM bodies WHERE rowid {_AMONG} AND instr(' ' || terms || ' ', ?) LIMIT 1"
+    query = f"SELECT 1 FROM bodies WHERE rowid {AMONG_ROWS} AND instr(' ' || terms || ' ', ?) > 0 LIMIT 1"
     return bool(sidecar.fetch(query, (ids_json(rowids), f" {stem} ")))
 
 
-def last_rowid(sidecar: SqliteDatabase) -> int:
+def last_rowid(sidecar: Database) -> int:
     """Return the highest rowid: about the number of rows of all tenants."""
     return int(sidecar.fetch("SELECT coalesce(max(rowid), 0) FROM records")[0][0])
 
 
-def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
+def read_rows(sidecar: Database, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
     """Return rows of a tenant by rowid."""
     found: dict[int, Row] = {}
     for start in range(0, len(wanted), _CHUNK):
@@ -233,7 +237,7 @@ def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> di
 
 
 def read_vectors(
-    sidecar: SqliteDatabase,
+    sidecar: Database,
     tenant: str,
     dimension: int,
     wanted: Sequence[int] | NDArray[np.int64] | None = None,
@@ -264,7 +268,7 @@ def _float16_matrix(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float1
     try:
         return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
     except (TypeError, ValueError) as error:
-        raise SqliteDamagedError(f"the sidecar is damaged: vectors with a length other than {dimension}") from error
+        raise DatabaseDamagedError(f"the sidecar is damaged: vectors with a length other than {dimension}") from error
 
 
 def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
@@ -274,15 +278,13 @@ def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
     return matrix
 
 
-def rowids_by_key(sidecar: SqliteDatabase, tenant: str, keys: Sequence[str]) -> dict[str, int]:
+def rowids_by_key(sidecar: Database, tenant: str, keys: Sequence[str]) -> dict[str, int]:
     """Return the rowids of Chroma's ids; another tenant's are left out."""
-    query = f"SELECT key, rowid FROM records WHERE +tenant = ? AND key {_AMONG}"
+    query = f"SELECT key, rowid FROM records WHERE tenant || '' = ? AND key {AMONG}"
     return dict(sidecar.fetch(query, (tenant, json.dumps(list(keys)))))
 
 
-def read_pieces(
-    sidecar: SqliteDatabase, tenant: str, dimension: int, among: NDArray[np.int64] | None = None
-) -> PieceTable:
+def read_pieces(sidecar: Database, tenant: str, dimension: int, among: NDArray[np.int64] | None = None) -> PieceTable:
     """Return the pieces of a tenant's long records; all, or of those in `among`."""
     if among is None:
         found = sidecar.fetch(_TENANT_PIECES, (tenant,))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.files.process_lock import ProcessLock
     from recall_loop.memory.store.index.row_index import RowIndex
-    from recall_loop.memory.store.sqlite.predicate import ColumnPredicate, Predicate
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
+    from recall_loop.memory.store.tables.predicate import ColumnPredicate, Predicate
 
 MAX_SELECTIONS = 64
 # Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
@@ -26,7 +26,7 @@ _FEW_ROWS = 10_000
 class TenantRows(Protocol):
     """What selections need of a tenant's data: the sidecar, its lock, its time, and its index if there is one."""
 
-    sqlite: SqliteDatabase
+    database: Database
     lock: ProcessLock
     moment: int
 
@@ -110,18 +110,18 @@ class Selections:
             return Selection(state, index.sorted_rowids(allowed), index, allowed)
         unexpired = predicate.unexpired(tenant.moment)
         if known is None or not stale:
-            return Selection(state, row_queries.matching_rowids(tenant.sqlite, unexpired, _tagged(tenant, predicate)))
+            return Selection(state, row_queries.matching_rowids(tenant.database, unexpired, _tagged(tenant, predicate)))
         changed = np.unique(np.concatenate(stale))
         kept = known.rowids[~np.isin(known.rowids, changed)]
         rowwise = (predicate.rowwise or predicate).unexpired(tenant.moment)
-        fresh = row_queries.matching_rowids(tenant.sqlite, rowwise, changed)
+        fresh = row_queries.matching_rowids(tenant.database, rowwise, changed)
         return Selection(state, np.union1d(kept, fresh))
 
 
 def _tagged(tenant: TenantRows, predicate: Predicate) -> NDArray[np.int64] | None:
     """Return the rows with a tag that a predicate asks for, if they are few: no others need be read then."""
     tags = () if predicate.column_predicate is None else predicate.column_predicate.tags
-    found = (row_queries.tagged_rowids_if_few(tenant.sqlite, tag, _FEW_ROWS) for tag in tags)
+    found = (row_queries.tagged_rowids_if_few(tenant.database, tag, _FEW_ROWS) for tag in tags)
     return next((few for few in found if few is not None), None)
 
 
@@ -129,5 +129,5 @@ def _matching(tenant: TenantRows, index: RowIndex, tests: ColumnPredicate) -> ND
     allowed = index.matching(tests)
     for tag in tests.tags:
         few = index.columns.rowids[allowed] if allowed.sum() <= _FEW_ROWS else None
-        allowed &= index.mask(row_queries.tagged_rowids(tenant.sqlite, tag, few))
+        allowed &= index.mask(row_queries.tagged_rowids(tenant.database, tag, few))
     return allowed

@@ -20,16 +20,16 @@ from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.selections import MAX_SELECTIONS, Selections
 from recall_loop.memory.store.index.vectors import VectorTable
-from recall_loop.memory.store.sqlite.changes import read_changes
+from recall_loop.memory.store.tables.changes import read_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.predicate import Predicate
-    from recall_loop.memory.store.sqlite.record_queries import Row
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
+    from recall_loop.memory.store.tables.predicate import Predicate
+    from recall_loop.memory.store.tables.record_queries import Row
 
 CACHED_ROWS = 20_000
 # Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
@@ -72,7 +72,7 @@ class TenantCache:
         beside_expired: rows whose stored windows hold words of expired rows, until these are swept.
     """
 
-    sqlite: SqliteDatabase
+    database: Database
     tenant: str
     dimension: int
     version: int
@@ -84,7 +84,7 @@ class TenantCache:
     frequencies_within: LRUCache[tuple[object, ...], dict[str, int]] = field(
         default_factory=lambda: LRUCache(MAX_SELECTIONS)
     )
-    postings: LRUCache[tuple[str, str], NDArray[np.int64]] = field(
+    postings: LRUCache[tuple[tuple[str, ...], str], NDArray[np.int64]] = field(
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
     )
     lock: ProcessLock = field(default_factory=ProcessLock)
@@ -106,7 +106,7 @@ class TenantCache:
         with self.lock:
             if version == self.version:
                 return
-            found = read_changes(self.sqlite, self.tenant, self.version)
+            found = read_changes(self.database, self.tenant, self.version)
             self.version = version if found is None else found.version
             self.next_expiry = 0
             if found is None:  # which windows are whole again isn't known either
@@ -114,8 +114,8 @@ class TenantCache:
                 self.beside_expired.clear()
             else:
                 self.beside_expired.difference_update(found.rowids.tolist())
-                late = row_queries.expired_rowids(self.sqlite, self.tenant, 0, self.moment, found.rowids)
-                self.beside_expired |= row_queries.rows_beside(self.sqlite, late)
+                late = row_queries.expired_rowids(self.database, self.tenant, 0, self.moment, found.rowids)
+                self.beside_expired |= row_queries.rows_beside(self.database, late)
             self._take_over(None if found is None else found.rowids)
 
     def expire(self, now: int) -> None:
@@ -123,11 +123,11 @@ class TenantCache:
         with self.lock:
             if now < self.next_expiry:
                 return
-            gone = row_queries.expired_rowids(self.sqlite, self.tenant, self.moment, now)
-            following = row_queries.next_expiry(self.sqlite, self.tenant, now)
+            gone = row_queries.expired_rowids(self.database, self.tenant, self.moment, now)
+            following = row_queries.next_expiry(self.database, self.tenant, now)
             self.moment, self.next_expiry = now, _NEVER if following is None else following
             if len(gone):
-                beside = row_queries.rows_beside(self.sqlite, gone)
+                beside = row_queries.rows_beside(self.database, gone)
                 self.beside_expired |= beside
                 for rowid in beside:
                     self.rows.pop(rowid, None)
@@ -147,7 +147,7 @@ class TenantCache:
         for rowid in rowids.tolist():
             self.rows.pop(rowid, None)
         if self._pieces is not None:
-            fresh = row_queries.read_pieces(self.sqlite, self.tenant, self.dimension, rowids)
+            fresh = row_queries.read_pieces(self.database, self.tenant, self.dimension, rowids)
             if len(fresh.rowids) or np.isin(self._pieces.rowids, rowids).any():
                 self._pieces = self._pieces.with_changes(fresh, rowids)
         self._dirty = np.union1d(self._dirty, rowids)
@@ -164,18 +164,18 @@ class TenantCache:
 
     def _update(self) -> None:
         if self._index is not None:
-            rows = row_queries.read_index_rows(self.sqlite, self.tenant, self.moment, self._dirty)
+            rows = row_queries.read_index_rows(self.database, self.tenant, self.moment, self._dirty)
             self._index = self._index.with_changes(rows, self._dirty)
         if self._vectors is not None:
             float16 = self._vectors.is_float16
-            fresh = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, self._dirty, float16=float16)
+            fresh = row_queries.read_vectors(self.database, self.tenant, self.dimension, self._dirty, float16=float16)
             self._vectors = self._vectors.with_changes(fresh, self._dirty)
 
     def size(self) -> int:
         """Return the tenant's number of rows."""
         with self.lock:
             if self._size is None:
-                self._size = row_queries.count_rows(self.sqlite, self.tenant)
+                self._size = row_queries.count_rows(self.database, self.tenant)
             return self._size
 
     def index(self) -> RowIndex | None:
@@ -183,7 +183,7 @@ class TenantCache:
         with self.lock:
             if self._index is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
-                self._index = RowIndex.from_rows(row_queries.read_index_rows(self.sqlite, self.tenant, self.moment))
+                self._index = RowIndex.from_rows(row_queries.read_index_rows(self.database, self.tenant, self.moment))
                 self._grown = True
             return self._index
 
@@ -193,7 +193,7 @@ class TenantCache:
             if self._vectors is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
                 float16 = self.size() > CACHED_ROWS
-                held = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, float16=float16)
+                held = row_queries.read_vectors(self.database, self.tenant, self.dimension, float16=float16)
                 self._vectors = VectorTable(held)
                 self._grown = True
             return self._vectors
@@ -202,7 +202,7 @@ class TenantCache:
         """Return the pieces of all long records; None for a tenant with more than 200,000 rows."""
         with self.lock:
             if self._pieces is None and self.size() <= INDEXED_ROWS:
-                self._pieces = row_queries.read_pieces(self.sqlite, self.tenant, self.dimension)
+                self._pieces = row_queries.read_pieces(self.database, self.tenant, self.dimension)
                 self._grown = True
             return self._pieces
 
@@ -212,7 +212,7 @@ class TenantCache:
             if self.corpus is None:
                 index = self.index()
                 self.corpus = (
-                    row_queries.corpus_statistics(self.sqlite, self.tenant)
+                    row_queries.corpus_statistics(self.database, self.tenant)
                     if index is None
                     else _corpus_statistics(index)
                 )
@@ -224,7 +224,7 @@ class TenantCache:
             if self._vocabulary is None:
                 index = self.index()
                 self._vocabulary = (
-                    row_queries.read_vocabulary(self.sqlite, self.tenant, self.moment)
+                    row_queries.read_vocabulary(self.database, self.tenant, self.moment)
                     if index is None
                     else index.frequencies()
                 )
@@ -244,13 +244,13 @@ class TenantCache:
                 if _row_size(row) <= self.rows.maxsize:
                     self.rows[rowid] = row
 
-    def posting(self, facets: str, token: str) -> NDArray[np.int64]:
+    def posting(self, facets: tuple[str, ...], token: str) -> NDArray[np.int64]:
         """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
         with self.lock:
             known, state = self.postings.get((facets, token)), self._selections.state
         if known is not None:
             return known
-        found = row_queries.read_posting(self.sqlite, facets, token)
+        found = row_queries.read_posting(self.database, facets, token)
         with self.lock:
             if state == self._selections.state and len(found) <= self.postings.maxsize:
                 self.postings[facets, token] = found

@@ -11,7 +11,7 @@ from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.tenant_cache import TenantCache
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
 
 CACHED_BYTES = 1024 * 1024 * 1024
 
@@ -23,7 +23,7 @@ class TenantCaches:
         self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
         self._lock = ProcessLock()
 
-    def up_to_date(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
+    def up_to_date(self, sidecar: Database, tenant: str, dimension: int) -> TenantCache:
         """Return the tenant's cache, brought up to date."""
         version = row_queries.tenant_version(sidecar, tenant)
         with self._lock:

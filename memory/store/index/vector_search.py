@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.index.tenant_caches import TenantCaches
     from recall_loop.memory.store.index.vectors import VectorTable
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
 
 # Below this share of all rows, and up to so many rows, comparing them all is cheaper than masking.
 _SMALL_SHARE = 0.1
@@ -117,7 +117,7 @@ def _high_positions(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
 class ViewSource(Protocol):
     """An open store as its views see it; see `StoreSession`."""
 
-    sqlite: SqliteDatabase
+    database: Database
     cache: TenantCaches
 
     @property
@@ -163,7 +163,7 @@ def _masked(
     open_queries = list(range(len(queries)))
     while open_queries and total:
         hits = chroma.nearest(queries[open_queries], min(fetch, total))
-        known = row_queries.rowids_by_key(source.sqlite, tenant, [key for hit in hits for key, _ in hit])
+        known = row_queries.rowids_by_key(source.database, tenant, [key for hit in hits for key, _ in hit])
         for query, hit in zip(open_queries, hits, strict=True):
             ordered = sorted((distance, known[key]) for key, distance in hit if key in known)
             numbers = np.array([rowid for _, rowid in ordered], dtype=np.int64)

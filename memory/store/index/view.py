@@ -26,9 +26,9 @@ from recall_loop.memory.store.index.vector_search import (
     top_positive_positions,
 )
 from recall_loop.memory.store.index.vectors import VectorTable, find_sorted
-from recall_loop.memory.store.sqlite.predicate import Predicate, compile_predicate
-from recall_loop.memory.store.sqlite.record_queries import Row
-from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError
+from recall_loop.memory.store.tables.database import LexicalIndexError
+from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
+from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
 
@@ -70,7 +70,7 @@ class View:
         return self._snapshot if self._snapshot is not None else self._follow()
 
     def _follow(self) -> TenantCache:
-        return self._source.cache.up_to_date(self._source.sqlite, self.tenant, self._source.dimension)
+        return self._source.cache.up_to_date(self._source.database, self.tenant, self._source.dimension)
 
     def count(self) -> int:
         """Return the number of allowed rows."""
@@ -98,7 +98,7 @@ class View:
         allowed = self._allowed(wanted)
         table = self._cache().vectors()
         if table is None or len(wanted) != len(allowed):
-            sqlite, dimension = self._source.sqlite, self._source.dimension
+            sqlite, dimension = self._source.database, self._source.dimension
             table = VectorTable(row_queries.read_vectors(sqlite, self.tenant, dimension, allowed))
         return table.own(wanted), table.context(wanted)
 
@@ -108,7 +108,7 @@ class View:
         if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
-            held = row_queries.read_vectors(self._source.sqlite, self.tenant, self._source.dimension, rowids)
+            held = row_queries.read_vectors(self._source.database, self.tenant, self._source.dimension, rowids)
             rowids, table = held.rowids, VectorTable(held)
         return ExactScan(rowids, table.compare(rowids, vectors), vectors, table)
 
@@ -121,14 +121,14 @@ class View:
         """Return the pieces of those of `rowids` that are long records and allowed."""
         allowed, table = self._allowed(rowids), self._cache().pieces()
         if table is None:
-            table = row_queries.read_pieces(self._source.sqlite, self.tenant, self._source.dimension, allowed)
+            table = row_queries.read_pieces(self._source.database, self.tenant, self._source.dimension, allowed)
         return table.among(allowed)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return how many rows are compared at most; in a store in memory all, as filling Chroma takes far longer."""
         if not held:
             return caching.READ_ROWS
-        return caching.scan_row_limit(vectors) if self._source.sqlite.file is not None else caching.INDEXED_ROWS
+        return caching.scan_row_limit(vectors) if self._source.database.file is not None else caching.INDEXED_ROWS
 
     def index_of(self, rowids: NDArray[np.int64]) -> RowIndex:
         """Return an index that holds at least the given rows, as far as they are allowed."""
@@ -136,7 +136,7 @@ class View:
         if index is None:
             index = RowIndex.from_rows(
                 row_queries.read_index_rows(
-                    self._source.sqlite, self.tenant, self._cache().moment, self._allowed(rowids)
+                    self._source.database, self.tenant, self._cache().moment, self._allowed(rowids)
                 )
             )
         return index
@@ -178,15 +178,15 @@ class View:
                 total[find_sorted(having, allowed)[1]] += weight
         return allowed[top_positive_positions(total, np.ones(len(total), dtype=bool), allowed, limit)]
 
-    def _narrowing(self) -> str:
+    def _narrowing(self) -> tuple[str, ...]:
         """Return the facets that narrow the lexical index; none for a whole tenant that has most of the rows."""
         facets = self.predicate.facets
         is_whole_tenant = facets == compile_predicate(Scope(tenant=self.tenant)).facets
-        return "" if is_whole_tenant and self._tenant_dominates() else facets
+        return () if is_whole_tenant and self._tenant_dominates() else facets
 
     def _tenant_dominates(self) -> bool:
         """Return whether most rows of the store are the tenant's."""
-        return 2 * self._cache().size() >= row_queries.last_rowid(self._source.sqlite)
+        return 2 * self._cache().size() >= row_queries.last_rowid(self._source.database)
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
@@ -222,7 +222,7 @@ class View:
             InvalidInputError: `limit` is below 1.
         """
         _check_limit(limit)
-        return row_queries.newest_rowids(self._source.sqlite, self.predicate.unexpired(self._cache().moment), limit)
+        return row_queries.newest_rowids(self._source.database, self.predicate.unexpired(self._cache().moment), limit)
 
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
@@ -233,7 +233,7 @@ class View:
             found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}
         missing = [rowid for rowid in allowed if rowid not in found]
         if missing:
-            loaded = row_queries.read_rows(self._source.sqlite, self.tenant, missing)
+            loaded = row_queries.read_rows(self._source.database, self.tenant, missing)
             for rowid in cache.beside_expired.intersection(loaded):
                 loaded[rowid].window = loaded[rowid].index_text
             found |= loaded
@@ -265,8 +265,8 @@ class View:
         """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
         every = compile_predicate(Scope(tenant=self.tenant))
         if not self._tenant_dominates():
-            return row_queries.window_frequency(self._source.sqlite, self.tenant, token)
-        return int(find_sorted(self._cache().selection(every), self._cache().posting("", token))[1].sum())
+            return row_queries.window_frequency(self._source.database, self.tenant, token)
+        return int(find_sorted(self._cache().selection(every), self._cache().posting((), token))[1].sum())
 
     def frequency_within(self, stems: Collection[str]) -> dict[str, int]:
         """Return for each stem the number of allowed rows whose window has it; 0 unless one has it in its own text.
@@ -295,7 +295,7 @@ class View:
             except LexicalIndexError:
                 having = rows[:0]
             within = having[find_sorted(rows, having)[1]]
-            own = row_queries.has_own_stem(self._source.sqlite, within[:_MOST_LOOKED_AT], stem)
+            own = row_queries.has_own_stem(self._source.database, within[:_MOST_LOOKED_AT], stem)
             found[stem] = len(within) if own else 0
         return found
 

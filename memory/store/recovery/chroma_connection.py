@@ -118,7 +118,7 @@ class ChromaConnection:
             try:
                 if not self._files.is_chroma_as_left() or self.reason is not None:
                     self._refresh()
-                    if self.chroma is not None and not recovery.may_be_equal(self._files.sqlite, self.chroma):
+                    if self.chroma is not None and not recovery.may_be_equal(self._files.database, self.chroma):
                         raise ChromaError(
                             "Chroma holds other records than the sidecar; open the store once for writing"
                         )
@@ -141,7 +141,7 @@ class ChromaConnection:
                 self.disconnect()
                 self.connect()
                 self.reason = None
-            recovery.flush_pending(self._files.sqlite, self.chroma)
+            recovery.flush_pending(self._files.database, self.chroma)
         except ChromaError as error:
             self.degrade(error)
             raise StoreUnavailableError(f"nothing was written: {error}") from error
@@ -155,7 +155,7 @@ class ChromaConnection:
         try:
             if self.chroma is not None:
                 self.chroma.ensure_available()
-            recovery.flush_pending(self._files.sqlite, self.chroma)
+            recovery.flush_pending(self._files.database, self.chroma)
         except ChromaError as error:
             raise self._unacknowledged(error) from error
 
@@ -170,7 +170,7 @@ class ChromaConnection:
                 self.chroma.upsert(rows)
         except ChromaError as error:
             raise self._unacknowledged(error) from error
-        mark_applied(self._files.sqlite, rows)
+        mark_applied(self._files.database, rows)
 
     def _unacknowledged(self, error: ChromaError) -> StoreUnavailableError:
         self.degrade(error)
@@ -217,7 +217,7 @@ class ChromaConnection:
             self.connect(may_rebuild=self._files.path is None)
 
     def _refresh_reader(self) -> None:
-        database, location = self._files.sqlite, self._files.chroma_location()
+        database, location = self._files.database, self._files.chroma_location()
         marker = recovery.marker_of(database)
         version: object = None
         if isinstance(location, Path):  # a server shows what another process adds, a folder doesn't

@@ -79,11 +79,11 @@ def _moved(files: OpenStoreFiles, location: ChromaLocation) -> bool:
     except CollectionMissingError:
         return False
     try:
-        found = is_same_store(other.marker(), marker_of(files.sqlite))
+        found = is_same_store(other.marker(), marker_of(files.database))
     finally:
         other.close()
     if found:
-        files.sqlite.set_meta(replace(location, collection=known.collection).note())
+        files.database.set_meta(replace(location, collection=known.collection).note())
     return found
 
 
@@ -92,7 +92,7 @@ def _unfit(files: OpenStoreFiles, location: ChromaLocation) -> str | None:
     if not isinstance(location, Path):
         return None
     if not location.is_dir() or not (location / CHROMA_DATABASE).exists():
-        return "was missing" if count_records(files.sqlite) else None
+        return "was missing" if count_records(files.database) else None
     if files.files_changed:
         return "had vector files that are not as they were left"
     if files.unclean_shutdown and not _tried(location):
@@ -113,7 +113,7 @@ def _tried(folder: Path) -> bool:
 
 def _opened(location: ChromaLocation, files: OpenStoreFiles, embedder: Embedder) -> ChromaIndex | str:
     """Return Chroma with every row in it, or why it has to be rebuilt."""
-    database = files.sqlite
+    database = files.database
     marker = marker_of(database)
     chroma = ChromaIndex(location, marker, create=not isinstance(location, ChromaServer))
     try:
@@ -140,7 +140,7 @@ def _opened(location: ChromaLocation, files: OpenStoreFiles, embedder: Embedder)
 
 def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, found: dict[str, str]) -> str | None:
     """Make both sides equal; return why that is impossible without rebuilding, or None."""
-    database = files.sqlite
+    database = files.database
     if files.texts_are_suspect() or may_lack_rows(database, chroma):
         unite(files, chroma, embedder)
     marker = marker_of(database)

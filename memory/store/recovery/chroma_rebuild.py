@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.memory.store.recovery.recovery import ProgressCallback
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
 
 # A collection on a server that is being filled, and those that may be left over there.
 _BUILDING = "chroma_building"
@@ -40,7 +40,7 @@ _BUILDING = "chroma_building"
 
 def unite(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder) -> None:
     """Take over what Chroma has and the sidecar lacks, and note that as a repair; see `merge_sides` for errors."""
-    words = merge_sides(files.sqlite, chroma, embedder).words()
+    words = merge_sides(files.database, chroma, embedder).words()
     files.forget_suspicion()
     if words is not None:
         record_repair(files.repairs, f"{files.path}: the sidecar and Chroma differed: {words}")
@@ -69,7 +69,7 @@ def rebuild_chroma(
     if isinstance(location, ChromaServer):
         chroma = _rebuild_on_server(files, location, progress, keep=keep)
     elif files.path is None or location is None:
-        return _filled(None, files.sqlite, progress)
+        return _filled(None, files.database, progress)
     else:
         chroma = _rebuild_folder(files, files.path, progress, keep=keep)
     if why is not None or keep is not None:
@@ -77,14 +77,14 @@ def rebuild_chroma(
         record_repair(
             files.repairs,
             f"{files.path}: Chroma {keep or why}, and was rebuilt from the sidecar with "
-            f"{count_records(files.sqlite)} records{kept}",
+            f"{count_records(files.database)} records{kept}",
         )
     return chroma
 
 
 def _take_over(files: OpenStoreFiles, embedder: Embedder) -> str | None:
     """Take over what only the present Chroma has; return why that is impossible, so that it has to be kept, or None."""
-    location, database = files.chroma_location(), files.sqlite
+    location, database = files.chroma_location(), files.database
     if location is None or (isinstance(location, ChromaServer) and location.collection is None):
         return None
     if isinstance(location, Path) and not (location / CHROMA_DATABASE).exists():
@@ -137,7 +137,7 @@ def _rebuild_folder(
     files: OpenStoreFiles, path: Path, progress: ProgressCallback | None, *, keep: str | None
 ) -> ChromaIndex:
     try:
-        building = _filled(chroma_files.begin_rebuild(path), files.sqlite, progress)
+        building = _filled(chroma_files.begin_rebuild(path), files.database, progress)
         building.ensure_index_files()
         building.close()
         chroma_files.zero_unused_space(path / BUILDING_FOLDER)
@@ -147,11 +147,11 @@ def _rebuild_folder(
     finally:
         with suppress(OSError):
             chroma_files.remove_path(path / BUILDING_FOLDER)
-    apply_all(files.sqlite)
-    return ChromaIndex(files.chroma_location(), marker_of(files.sqlite), create=False)
+    apply_all(files.database)
+    return ChromaIndex(files.chroma_location(), marker_of(files.database), create=False)
 
 
-def _filled(location: ChromaLocation, database: SqliteDatabase, progress: ProgressCallback | None) -> ChromaIndex:
+def _filled(location: ChromaLocation, database: Database, progress: ProgressCallback | None) -> ChromaIndex:
     chroma = ChromaIndex(location, marker_of(database))
     try:
         fill_collection(database, chroma, progress)
@@ -167,7 +167,7 @@ def _rebuild_on_server(
     files: OpenStoreFiles, old: ChromaServer, progress: ProgressCallback | None, *, keep: str | None
 ) -> ChromaIndex:
     """Fill a new collection; the store's notes name it once it is whole, and then the old one goes, unless kept."""
-    database = files.sqlite
+    database = files.database
     new = replace(old, collection=f"{COLLECTION_NAME}-{uuid.uuid4().hex}")
     left = database.meta().get(_BUILDING, "")
     database.set_meta({_BUILDING: f"{left} {new.collection}".strip()})
@@ -185,7 +185,7 @@ def _rebuild_on_server(
     return chroma
 
 
-def _clear_server(database: SqliteDatabase, current: ChromaServer) -> None:
+def _clear_server(database: Database, current: ChromaServer) -> None:
     """Delete collections that are no longer used. Those that can't be deleted are tried again the next time."""
     for name in database.meta().get(_BUILDING, "").split():
         try:

@@ -17,7 +17,7 @@ from recall_loop.memory.store.files.store_files import (
     WriterLock,
     has_writer,
 )
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.database import Database
 from recall_loop.state.errors import StoreUnavailableError
 
 _ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
@@ -32,7 +32,7 @@ class OpenStoreFiles:
 
     Attributes:
         path: the store's folder; None in memory.
-        sqlite: the sidecar.
+        database: the sidecar.
         read_only: whether it was opened for reading only.
         lock: the writer's lock.
         unclean_shutdown: Chroma's files weren't closed by their last writer, and weren't tried yet.
@@ -42,7 +42,7 @@ class OpenStoreFiles:
     """
 
     path: Path | None
-    sqlite: SqliteDatabase
+    database: Database
     read_only: bool = False
     lock: WriterLock | None = None
     unclean_shutdown: bool = False
@@ -63,12 +63,12 @@ class OpenStoreFiles:
                 chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
                 files = chroma_files.noted_fingerprint(self.path / CHROMA_FOLDER)
                 stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)
-                self.sqlite.set_meta({_ENDED: _CLOSED, _FILES: files, _STAMP: stamp})
+                self.database.set_meta({_ENDED: _CLOSED, _FILES: files, _STAMP: stamp})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
             _LOG.warning("%s: a clean shutdown could not be recorded: %s", self.path, error)
         finally:
-            self.sqlite.close()
+            self.database.close()
             if self.lock is not None:
                 self.lock.release()
                 self.lock = None
@@ -77,11 +77,11 @@ class OpenStoreFiles:
         """Note that a writer is at work, and in what state the last one left Chroma's files."""
         state = self.chroma_files_state()
         self.unclean_shutdown, self.files_changed = state == "open", state == "changed"
-        self.sqlite.set_meta({_ENDED: _OPEN})
+        self.database.set_meta({_ENDED: _OPEN})
 
     def chroma_files_state(self) -> Literal["closed", "open", "changed"]:
         """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
-        meta = self.sqlite.meta()
+        meta = self.database.meta()
         if self.path is None:
             return "closed"
         if meta.get(_ENDED) == _OPEN:
@@ -97,7 +97,7 @@ class OpenStoreFiles:
 
         While a writer is at work it is: the writer itself notices if the folder is taken away.
         """
-        meta = self.sqlite.meta()
+        meta = self.database.meta()
         if self.path is None or (meta.get(_ENDED) == _OPEN and has_writer(self.path)):
             return True
         stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)
@@ -115,7 +115,7 @@ class OpenStoreFiles:
 
     def chroma_location(self) -> ChromaLocation:
         """Return where the store's Chroma is, as its sidecar notes it."""
-        known = server_from_meta(self.sqlite.meta())
+        known = server_from_meta(self.database.meta())
         if known is not None:
             return replace(known, api_key=self.api_key)
         return None if self.path is None else self.path / CHROMA_FOLDER

@@ -16,10 +16,10 @@ from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, SIDECAR_
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
-from recall_loop.memory.store.sqlite.attribute_index import checked_paths, declare_paths
-from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
-from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
+from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
+from recall_loop.memory.store.tables.database import METRIC, SCHEMA_VERSION
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _closed_on_error(files: OpenStoreFiles) -> Iterator[None]:
 def _declare_attributes(files: OpenStoreFiles, paths: Iterable[str] | None) -> None:
     wanted = None if paths is None else checked_paths(paths)
     if wanted is not None and not files.read_only:
-        declare_paths(files.sqlite, wanted)
+        declare_paths(files.database, wanted)
 
 
 def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = False) -> None:
@@ -140,20 +140,20 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
 
 
 def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bool) -> None:
-    known, path = chroma_server.server_from_meta(files.sqlite.meta()), files.path
+    known, path = chroma_server.server_from_meta(files.database.meta()), files.path
     if path is None or given is None:
         return
     if move and given.url is not None:
         moved = replace(given, collection=known.collection if known else None)
-        files.sqlite.set_meta(moved.note())
+        files.database.set_meta(moved.note())
         return
     chroma_server.resolve_server(path, known, given, local=known is None)
 
 
 def _check_marker(files: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) -> None:
     if not files.read_only:
-        upgrade_schema(files.sqlite)
-    marker = recovery.marker_of(files.sqlite)
+        upgrade_schema(files.database)
+    marker = recovery.marker_of(files.database)
     if not marker:
         raise StoreUnavailableError(f"{files.path}: the store was never finished; open it once for writing")
     if marker["schema"] in UPGRADABLE_SCHEMAS and files.read_only:
@@ -165,12 +165,12 @@ def _check_marker(files: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) 
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
     if not files.read_only:
-        rebuilding.update_words(files.sqlite)
-    elif not recovery.has_current_words(files.sqlite):
+        rebuilding.update_words(files.database)
+    elif not recovery.has_current_words(files.database):
         made = "indexed by an earlier version"
         raise StoreUnavailableError(f"{files.path}: {made}; open it once for writing to upgrade it")
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
-        rebuilding.re_embed(files.sqlite, embedder)
+        rebuilding.re_embed(files.database, embedder)
         return
     check_embedder(files.path, marker, embedder)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -31,8 +30,9 @@ from recall_loop.memory.store.recovery.recovery import (
     has_current_words,
     new_marker,
 )
-from recall_loop.memory.store.sqlite.schema import DDL
-from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_schema import DDL
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.database import LexicalIndexError, set_meta
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.stored_tokens import (
@@ -51,12 +51,13 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.tables.database import Connection, Database
 
 
 _T = TypeVar("_T")
 
 
-def re_embed(database: SqliteDatabase, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
+def re_embed(database: Database, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
     """Embed every record again and start a new generation, in one transaction (STORE-5).
 
     Raises:
@@ -148,7 +149,7 @@ def quarantine_sidecar(store: Path) -> str:
 _EMPTY = "tenant NOT IN (SELECT DISTINCT tenant FROM records)"
 
 
-def start_new_generation(database: SqliteDatabase) -> None:
+def start_new_generation(database: Database) -> None:
     """Start a new generation, and forget tenants that have no records.
 
     Their versions would start again from 1: a new generation makes the caches of other processes
@@ -215,7 +216,7 @@ def rebuild_lexical_index(database: SqliteDatabase) -> None:
     database.lexical_damage = None
 
 
-def _index_all(connection: sqlite3.Connection) -> None:
+def _index_all(connection: Connection) -> None:
     rowids = [row[0] for row in connection.execute("SELECT rowid FROM records ORDER BY rowid")]
     for start in range(0, len(rowids), _CHUNK):
         reindex(connection, rowids[start : start + _CHUNK], ())
@@ -223,7 +224,7 @@ def _index_all(connection: sqlite3.Connection) -> None:
         bump_tenant_version(connection, tenant)
 
 
-def update_words(database: SqliteDatabase) -> None:
+def update_words(database: Database) -> None:
     """Give every record the stems of this version, if an earlier one wrote it, and index it again (OPEN-4).
 
     Raises:

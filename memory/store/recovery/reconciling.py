@@ -17,9 +17,9 @@ from zlib import crc32
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, read_tombstones
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
-from recall_loop.memory.store.sqlite.changes import COMMIT_META_KEY, last_commit
-from recall_loop.memory.store.sqlite.schema import APPLIED, PENDING
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, last_commit
+from recall_loop.memory.store.tables.database import AMONG, APPLIED, PENDING, Database, DatabaseDamagedError
 from recall_loop.memory.store.write.commits import delete_records
 from recall_loop.memory.store.write.taking_over import bury, take_rows
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
@@ -36,12 +36,12 @@ _UNDER_WAY = "merging"
 # Other processes know versions of tenants that a sidecar put back counts up to once more.
 _LEAP = 1_000_000
 
-_KNOWN = """SELECT r.key, r.rowid, r.revision, r.commit_number, r.checksum, CAST(b.record AS BLOB)
-FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.key IN (SELECT value FROM json_each(?))"""
-_BODIES = """SELECT r.rowid, r.key, r.checksum, CAST(b.record AS BLOB) FROM records r JOIN bodies b ON b.rowid = r.rowid
+_KNOWN = f"""SELECT r.key, r.rowid, r.revision, r.commit_number, r.checksum, {{bytes}}
+FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.key {AMONG}"""
+_BODIES = """SELECT r.rowid, r.key, r.checksum, {bytes} FROM records r JOIN bodies b ON b.rowid = r.rowid
 WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
-_RECORDS_OF = """SELECT tenant, id, key, commit_number FROM records
-WHERE key IN (SELECT value FROM json_each(?)) ORDER BY tenant"""
+_RECORDS_OF = f"""SELECT tenant, id, key, commit_number FROM records
+WHERE key {AMONG} ORDER BY tenant"""
 _SEND = f"UPDATE records SET state = {PENDING} WHERE key = ?"
 _DELETE_AGAIN = f"UPDATE tombstones SET state = {PENDING} WHERE key = ?"
 _LEAP_VERSIONS = f"UPDATE tenants SET version = version + {_LEAP}, horizon = version + {_LEAP}"
@@ -100,7 +100,7 @@ class _Plan:
     again: list[str] = field(default_factory=list)
 
 
-def may_lack_rows(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
+def may_lack_rows(database: Database, chroma: ChromaIndex) -> bool:
     """Return whether Chroma holds something of a later commit than the sidecar, or a merge was cut off.
 
     Raises:
@@ -109,7 +109,7 @@ def may_lack_rows(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
     return _UNDER_WAY in database.meta() or reaches(chroma, last_commit(database) + 1)
 
 
-def merge_sides(database: SqliteDatabase, chroma: ChromaIndex, embedder: Embedder) -> Merge:
+def merge_sides(database: Database, chroma: ChromaIndex, embedder: Embedder) -> Merge:
     """Take over what Chroma has later or whole, repeat deletions, and mark as pending what Chroma lacks.
 
     Chroma isn't changed. Reads all of both sides: some seconds per 100,000 records, and texts that are taken over are
@@ -117,7 +117,7 @@ def merge_sides(database: SqliteDatabase, chroma: ChromaIndex, embedder: Embedde
 
     Raises:
         ChromaError: Chroma fails; the next open goes on.
-        SqliteDamagedError: the sidecar is malformed, or parts of it are older than others: it has to be rebuilt.
+        DatabaseDamagedError: the sidecar is malformed, or parts of it are older than others: it has to be rebuilt.
         StoreUnavailableError: SQLite or the embedder fails; the next open goes on.
     """
     _check_consistent(database)
@@ -141,30 +141,34 @@ def merge_sides(database: SqliteDatabase, chroma: ChromaIndex, embedder: Embedde
     return report
 
 
-def _check_consistent(database: SqliteDatabase) -> None:
-    """Raise `SqliteDamagedError`, after noting it for the next open, where a sidecar is malformed or of mixed age.
+def _check_consistent(database: Database) -> None:
+    """Raise `DatabaseDamagedError`, after noting it for the next open, where a sidecar is malformed or of mixed age.
 
     A write-ahead file that lost its end may hide later pages behind earlier ones.
     """
+    found = None
+    if isinstance(database, SqliteDatabase):
+        with database.reading() as file:
+            found = store_files.structural_damage(file)
     with database.reading() as connection:
-        found = store_files.structural_damage(connection)
         highest = connection.execute("SELECT max(commit_number) FROM records").fetchone()[0] or 0
     if found is None and highest > last_commit(database):
         found = "parts of it are older than others"
     if found is not None:
         database.mark_suspect()
-        raise SqliteDamagedError(
+        raise DatabaseDamagedError(
             f"the sidecar is damaged: {found}: open the store for writing to rebuild it from Chroma"
         )
 
 
-def _mend_texts(database: SqliteDatabase, chroma: ChromaIndex) -> set[str]:
+def _mend_texts(database: Database, chroma: ChromaIndex) -> set[str]:
     """Put Chroma's text in the place of each damaged one that is sound there, and return the keys of these records.
 
     Their windows, words and vectors may be those of the damaged text: they are worked out with the rest of the merge.
     """
     mended, last = set[str](), 0
-    while found := database.fetch(_BODIES, (last, _PAGE)):
+    query = _BODIES.format(bytes=database.dialect.bytes_of("b.record"))
+    while found := database.fetch(query, (last, _PAGE)):
         last = found[-1][0]
         damaged = {key: rowid for rowid, key, checksum, body in found if checksum not in (None, crc32(body))}
         sound = [row for row in chroma.get(list(damaged)) if row.is_sound] if damaged else []
@@ -179,7 +183,7 @@ def _mend_texts(database: SqliteDatabase, chroma: ChromaIndex) -> set[str]:
     return mended
 
 
-def _planned(database: SqliteDatabase, chroma: ChromaIndex, report: Merge) -> _Plan:
+def _planned(database: Database, chroma: ChromaIndex, report: Merge) -> _Plan:
     """Decide about every key before anything is written: writing a record raises the numbers of its neighbours."""
     deleted = read_tombstones(chroma)
     with database.transaction() as connection:
@@ -191,11 +195,11 @@ def _planned(database: SqliteDatabase, chroma: ChromaIndex, report: Merge) -> _P
     decided = {*plan.take, *erased}
     mended, seen = _mend_texts(database, chroma), set[bytes]()
     erased = {*erased, *_outdated(database, deleted)}
-    rows = chroma.rows()
+    rows, query = chroma.rows(), _KNOWN.format(bytes=database.dialect.bytes_of("b.record"))
     while page := list(islice(rows, _PAGE)):
         seen.update(bytes.fromhex(row.key) for row in page)
         plan.commit = max(plan.commit, *(row.commit_number for row in page))
-        stored = {key: _Known(*rest) for key, *rest in database.fetch(_KNOWN, (json.dumps([row.key for row in page]),))}
+        stored = {key: _Known(*rest) for key, *rest in database.fetch(query, (json.dumps([row.key for row in page]),))}
         for row in (row for row in page if row.key not in decided):
             _plan_row(plan, row, stored.get(row.key), deleted.get(row.key, -1), row.key in mended, report)
     keys = (key for (key,) in database.fetch(f"SELECT key FROM records WHERE state = {APPLIED}"))
@@ -218,7 +222,7 @@ def _plan_row(plan: _Plan, row: ChromaRow, known: _Known | None, deleted: int, m
         plan.send.append(row.key)
 
 
-def _outdated(database: SqliteDatabase, deleted: Mapping[str, int]) -> Iterator[str]:
+def _outdated(database: Database, deleted: Mapping[str, int]) -> Iterator[str]:
     """Yield the keys of the sidecar's records whose deletion is later than they are."""
     every = iter(deleted)
     while keys := list(islice(every, _PAGE)):
@@ -226,7 +230,7 @@ def _outdated(database: SqliteDatabase, deleted: Mapping[str, int]) -> Iterator[
         yield from (key for _, _, key, number in found if number < deleted[key])
 
 
-def _erase(database: SqliteDatabase, keys: Sequence[str]) -> int:
+def _erase(database: Database, keys: Sequence[str]) -> int:
     erased = 0
     for start in range(0, len(keys), _PAGE):
         found = database.fetch(_RECORDS_OF, (json.dumps(keys[start : start + _PAGE]),))
@@ -245,7 +249,7 @@ def _is_worse(row: ChromaRow, known: _Known) -> bool:
     return not row.is_sound or (row.commit_number, row.revision) < (known.commit_number, known.revision)
 
 
-def _mark(database: SqliteDatabase, statement: str, keys: Sequence[str]) -> int:
+def _mark(database: Database, statement: str, keys: Sequence[str]) -> int:
     if keys:
         with database.transaction() as connection:
             connection.executemany(statement, [(key,) for key in keys])

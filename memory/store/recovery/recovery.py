@@ -15,9 +15,8 @@ import numpy as np
 from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
-from recall_loop.memory.store.sqlite.changes import last_commit
-from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.changes import last_commit
+from recall_loop.memory.store.tables.database import APPLIED, METRIC, PENDING, SCHEMA_VERSION, Database
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.text.words.tokens import WORDS_VERSION
 
@@ -53,12 +52,12 @@ def new_marker(embedder: Embedder) -> dict[str, str]:
     }
 
 
-def has_current_words(database: SqliteDatabase) -> bool:
+def has_current_words(database: Database) -> bool:
     """Tell whether the stems of a sidecar's records are those of this version."""
     return database.meta().get(WORDS) == str(WORDS_VERSION)
 
 
-def flush_pending(database: SqliteDatabase, chroma: ChromaIndex | None) -> None:
+def flush_pending(database: Database, chroma: ChromaIndex | None) -> None:
     """Send everything pending to Chroma, then note it as applied. Without Chroma just note it.
 
     Raises:
@@ -85,7 +84,7 @@ def _chroma_row(row: Sequence[Any]) -> ChromaRow:
     return ChromaRow(key, tenant, rowid, revision, body, vector, number, checksum)
 
 
-def marker_of(database: SqliteDatabase) -> dict[str, str]:
+def marker_of(database: Database) -> dict[str, str]:
     """Return the generation marker of a sidecar; empty if it was never finished."""
     meta = database.meta()
     return {name: meta[name] for name in MARKER_FIELDS if name in meta} if "generation" in meta else {}
@@ -100,28 +99,28 @@ def is_same_store(found: Mapping[str, str], marker: Mapping[str, str]) -> bool:
     return name in found and found[name] == marker[name]
 
 
-def count_records(database: SqliteDatabase) -> int:
+def count_records(database: Database) -> int:
     """Return the number of records of all tenants."""
     return int(database.fetch("SELECT count(*) FROM records")[0][0])
 
 
-def data_version(database: SqliteDatabase) -> int:
+def data_version(database: Database) -> int:
     """Return a number that every write of any tenant raises."""
-    return int(database.fetch("SELECT total(version) FROM tenants")[0][0])
+    return int(database.fetch("SELECT coalesce(sum(version), 0) FROM tenants")[0][0])
 
 
-def is_equal(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
+def is_equal(database: Database, chroma: ChromaIndex) -> bool:
     """Return whether Chroma holds as many records as the sidecar, and its last commit."""
     commit = last_commit(database)
     return chroma.count() == count_records(database) and (commit == 0 or reaches(chroma, commit))
 
 
-def may_be_equal(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
+def may_be_equal(database: Database, chroma: ChromaIndex) -> bool:
     """Return whether both sides hold the same, as far as nothing is still to be sent."""
     return bool(database.fetch(_UNSENT)) or is_equal(database, chroma)
 
 
-def fill_collection(database: SqliteDatabase, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:
+def fill_collection(database: Database, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:
     """Write every row of the sidecar to an empty collection and mark it complete."""
     query = _PENDING_ROWS.replace("r.state = 1", "r.rowid > ? ORDER BY r.rowid")
     total, done, last = count_records(database), 0, 0
@@ -139,7 +138,7 @@ def fill_collection(database: SqliteDatabase, chroma: ChromaIndex, progress: Pro
     chroma.mark_complete(marker_of(database))
 
 
-def apply_all(database: SqliteDatabase) -> None:
+def apply_all(database: Database) -> None:
     """Note that nothing is pending: a rebuilt Chroma has taken its place."""
     with database.transaction() as connection:
         connection.execute("UPDATE tombstones SET state = ? WHERE state = ?", (APPLIED, PENDING))

@@ -21,7 +21,8 @@ from recall_loop.memory.store.files.store_files import (
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.chroma_rebuild import readable_chroma
 from recall_loop.memory.store.recovery.open_files import record_repair
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.database import DatabaseDamagedError
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def open_writable_sidecar(
             raise
         database.close()
         return _rebuilt(path, embedder, given, repairs, damage=None)
-    except SqliteDamagedError as error:
+    except DatabaseDamagedError as error:
         return _rebuilt(path, embedder, given, repairs, damage=str(error))
 
 
@@ -62,14 +63,14 @@ def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
     """Look closely at a sidecar in which damage was met; rebuild its lexical index if that is all.
 
     Raises:
-        SqliteDamagedError: it is malformed.
+        DatabaseDamagedError: it is malformed.
     """
     if not (path / SUSPECT_FILE).exists():
         return
     with database.reading() as connection:
         found = store_files.structural_damage(connection)
     if found is not None:
-        raise SqliteDamagedError(f"{path / SIDECAR_FILE}: {found}")
+        raise DatabaseDamagedError(f"{path / SIDECAR_FILE}: {found}")
     repair_lexical_index(path, database, repairs)
 
 

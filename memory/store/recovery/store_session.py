@@ -11,13 +11,14 @@ from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.tenant_caches import TenantCaches
 from recall_loop.memory.store.recovery import recovery, repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
     from recall_loop.state.scope import RetentionRule
 
 
@@ -26,7 +27,7 @@ class StoreSession:
 
     Attributes:
         files: the open files.
-        sqlite: the SQLite sidecar among them.
+        database: the SQLite sidecar among them.
         embedder: embeds texts and queries; replaced when everything is embedded again.
         cache: data of tenants in memory.
         lock: held for every write.
@@ -46,17 +47,17 @@ class StoreSession:
         retention: tuple[RetentionRule, ...] = (),
     ) -> None:
         self.files = files
-        self.sqlite = files.sqlite
+        self.database = files.database
         self.embedder = embedder
         self.cache = TenantCaches()
         self.lock = ProcessLock()
         self.connection = ChromaConnection(files, embedder, self.lock)
-        self.marker = recovery.marker_of(files.sqlite)
+        self.marker = recovery.marker_of(files.database)
         self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
         self.damaged_texts: str | None = None
         if files.path is not None:
-            files.sqlite.other_side = self._from_chroma
+            files.database.other_side = self._from_chroma
 
     @property
     def dimension(self) -> int:
@@ -67,7 +68,7 @@ class StoreSession:
     def degraded_reason(self) -> str | None:
         """Why the store works with less than everything, or None; see `MemoryStore.degraded_reason`."""
         self.connection.notice()
-        return self.connection.reason or self.sqlite.lexical_damage or self.failed_write or self.damaged_texts
+        return self.connection.reason or self.database.lexical_damage or self.failed_write or self.damaged_texts
 
     @property
     def degraded_detail(self) -> str | None:
@@ -80,7 +81,7 @@ class StoreSession:
             "texts are damaged in the sidecar, and Chroma's are used where they are sound: the next open for writing "
             "or `recall-loop store rebuild` repairs them"
         )
-        found = self.sqlite.fetch("SELECT key, commit_number FROM records WHERE rowid = ?", (rowid,))
+        found = self.database.fetch("SELECT key, commit_number FROM records WHERE rowid = ?", (rowid,))
         with self.searching() as chroma:
             try:
                 rows = chroma.get([found[0][0]]) if chroma is not None and found else []
@@ -114,7 +115,7 @@ class StoreSession:
         with self.lock:
             self.check_writable()
             try:
-                if self.sqlite.lexical_damage is not None:
+                if self.database.lexical_damage is not None:
                     self.repair_lexical_index()
                 self.connection.prepare()
                 yield
@@ -126,15 +127,16 @@ class StoreSession:
 
     def repair_lexical_index(self) -> None:
         """Rebuild the lexical index if it is damaged, and note the repair."""
-        repair.repair_lexical_index(self.files.path, self.sqlite, self.files.repairs)
+        if isinstance(self.database, SqliteDatabase):
+            repair.repair_lexical_index(self.files.path, self.database, self.files.repairs)
 
     def reset(self, embedder: Embedder | None = None) -> None:
         """Take over a new generation, with another embedder if one is given, and forget everything in memory."""
         self.embedder = self.connection.embedder = embedder or self.embedder
-        self.marker = recovery.marker_of(self.sqlite)
+        self.marker = recovery.marker_of(self.database)
         self.cache.clear()
 
-    def current_database(self) -> SqliteDatabase:
+    def current_database(self) -> Database:
         """Return the database for a read, after taking over the generation that another process may have started.
 
         Raises:
@@ -142,12 +144,12 @@ class StoreSession:
         """
         self.lock.check_process()
         if self.files.read_only:
-            found = self.sqlite.fetch("SELECT value FROM meta WHERE key = 'generation'")
+            found = self.database.fetch("SELECT value FROM meta WHERE key = 'generation'")
             if found and found[0][0] != self.marker["generation"]:
                 with self.lock:
-                    repair.check_embedder(self.files.path, recovery.marker_of(self.sqlite), self.embedder)
+                    repair.check_embedder(self.files.path, recovery.marker_of(self.database), self.embedder)
                     self.reset()
-        return self.sqlite
+        return self.database
 
     def close(self) -> None:
         """Close files and give the lock back; a second call does nothing, nor does one of a forked child."""

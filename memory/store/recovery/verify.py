@@ -31,11 +31,12 @@ from recall_loop.memory.store.files.store_files import (
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.opening import check_path
-from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.database import AMONG, METRIC, SCHEMA_VERSION, DatabaseDamagedError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+    from recall_loop.memory.store.tables.database import Database
 
 _SHOWN = 3
 _PAGE = 5_000
@@ -55,12 +56,12 @@ _ALONE = {
 }
 _WAITING = "SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones WHERE state = 1"
 _LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
-_TEXTS = """SELECT r.rowid, r.id, r.checksum, CAST(b.record AS BLOB)
+_TEXTS = """SELECT r.rowid, r.id, r.checksum, {bytes}
 FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
 _MEND = "repaired by opening the store for writing or `recall-loop store rebuild`"
-_ROWS = """SELECT r.key, r.rowid, r.revision, r.id, v.context, r.checksum, CAST(b.record AS BLOB)
+_ROWS = f"""SELECT r.key, r.rowid, r.revision, r.id, v.context, r.checksum, {{bytes}}
 FROM records r LEFT JOIN vectors v ON v.rowid = r.rowid LEFT JOIN bodies b ON b.rowid = r.rowid
-WHERE r.key IN (SELECT value FROM json_each(?))"""
+WHERE r.key {AMONG}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationRepo
         return report.report()
     try:
         database = SqliteDatabase(path / SIDECAR_FILE, read_only=True)
-    except SqliteDamagedError as error:
+    except DatabaseDamagedError as error:
         report.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
         return report.report()
     try:
@@ -133,20 +134,24 @@ def verify_open(opened: OpenStoreFiles, link: ChromaConnection) -> VerificationR
 
 
 def _verify(report: _Findings, files: OpenStoreFiles, chroma: ChromaIndex | None) -> None:
-    database = files.sqlite
+    database = files.database
     try:
-        if not _sidecar_is_whole(report, database) or not _marker_is_known(report, database):
+        if isinstance(database, SqliteDatabase) and not _file_is_whole(report, database):
             return
-        _lexical(report, database)
+        if not _marker_is_known(report, database):
+            return
+        _rows(report, database)
+        if isinstance(database, SqliteDatabase):
+            _lexical(report, database)
         if files.path is not None:
             _leftovers(report, files.path)
         _texts(report, database)
         _chroma(report, database, files.chroma_location(), chroma)
-    except SqliteDamagedError as error:
+    except DatabaseDamagedError as error:
         report.findings.append(str(error))
 
 
-def _sidecar_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
+def _file_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
     with database.reading() as connection:
         found = store_files.malformed_pages(connection)
     if found:
@@ -156,7 +161,7 @@ def _sidecar_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
     return True
 
 
-def _marker_is_known(report: _Findings, database: SqliteDatabase) -> bool:
+def _marker_is_known(report: _Findings, database: Database) -> bool:
     marker = recovery.marker_of(database)
     if not marker:
         report.findings.append("the store was never finished: open it once for writing")
@@ -167,8 +172,8 @@ def _marker_is_known(report: _Findings, database: SqliteDatabase) -> bool:
     return False
 
 
-def _lexical(report: _Findings, database: SqliteDatabase) -> None:
-    """Check the rows of the sidecar against each other, and the full-text table against itself."""
+def _rows(report: _Findings, database: Database) -> None:
+    """Check the rows of the tables against each other."""
     dimension = int(recovery.marker_of(database)["dimension"])
     with database.reading() as connection:
         report.records = recovery.count_records(database)
@@ -188,15 +193,20 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
         report.findings.append(f"vectors with a length other than {dimension}: {odd}")
     if pending or gone:
         report.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
+
+
+def _lexical(report: _Findings, database: SqliteDatabase) -> None:
+    """Check SQLite's full-text table against itself."""
     with _lockable(report, database) as lockable:
         if lockable is not None and (complaint := rebuilding.check_lexical_index(lockable)):
             report.findings.append(f"the lexical index is damaged: {complaint}")
 
 
-def _texts(report: _Findings, database: SqliteDatabase) -> None:
+def _texts(report: _Findings, database: Database) -> None:
     """Compare the sidecar's texts with their checksums (GUARD-6)."""
     damaged, last = list[str](), 0
-    while found := database.fetch(_TEXTS, (last, _PAGE)):
+    query = _TEXTS.format(bytes=database.dialect.bytes_of("b.record"))
+    while found := database.fetch(query, (last, _PAGE)):
         last = found[-1][0]
         damaged += [name for _, name, checksum, body in found if checksum not in (None, crc32(body))]
     if damaged:
@@ -234,7 +244,7 @@ def _leftovers(report: _Findings, path: Path) -> None:
             report.notes.append(f"{name} is left over from a rebuild; the next open for writing removes it")
 
 
-def _chroma(report: _Findings, database: SqliteDatabase, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
+def _chroma(report: _Findings, database: Database, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
     if location is None and chroma is None:
         return  # in memory it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
@@ -258,7 +268,7 @@ def _chroma(report: _Findings, database: SqliteDatabase, location: ChromaLocatio
         report.findings.append(str(error))
 
 
-def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -> None:
+def _compare(report: _Findings, database: Database, chroma: ChromaIndex) -> None:
     """Compare generation, ids, revisions and vectors of both sides; what is still to be sent is left out."""
     side = chroma.marker()
     if side != recovery.marker_of(database):
@@ -270,9 +280,10 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
     wrong: dict[str, list[str]] = {}
     report.chroma_rows = seen = 0
     every = chroma.rows(vectors=True)
+    query = _ROWS.format(bytes=database.dialect.bytes_of("b.record"))
     while rows := list(islice(every, _PAGE)):
         report.chroma_rows += len(rows)
-        stored = {key: row for key, *row in database.fetch(_ROWS, (json.dumps([row.key for row in rows]),))}
+        stored = {key: row for key, *row in database.fetch(query, (json.dumps([row.key for row in rows]),))}
         for row in rows:
             if row.key in waiting:
                 continue

@@ -1,1 +1,1 @@
-"""The SQLite side of the store: schema, predicates, rows, changes. All SQL of records stands here or above."""
+"""The embedded home of a store's tables: a SQLite file, or memory."""

@@ -10,13 +10,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from recall_loop.memory.store.tables.attribute_index import INDEX_KEY
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
 _FALSE, _TRUE, _NULL, _OTHER = "x'00'", "x'01'", "x'02'", "x'03'"
 _ORDER = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _NO_PATH_CHARACTERS = frozenset('"\\')
-INDEX_KEY = "attribute_index:"
-"""How the keys begin that name the declared paths in `meta`; the path's number follows."""
 
 
 def _typed(kind: str, value: str) -> str:

@@ -5,12 +5,11 @@ It is the commit point of every write and the source of every read; Chroma follo
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,32 @@ from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
-from recall_loop.memory.store.sqlite.schema import DDL
+from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
+from recall_loop.memory.store.sqlite.sqlite_schema import DDL
+from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
+from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
 _BUSY_MS = 10_000
 _CACHE_KIB = 32_000
+_NEXT_COMMIT = f"""INSERT INTO meta VALUES ('{COMMIT_META_KEY}', '1')
+ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value"""
 # Raised by work with a row that isn't the one that was written; a text that can't be decoded is a ValueError too.
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
 
 
-class SqliteDamagedError(StoreUnavailableError):
-    """The sidecar file is no database or malformed: it can be rebuilt from Chroma."""
+class _Connection(sqlite3.Connection):
+    """A connection that knows how rows and commits are numbered in a file with one writer."""
 
+    def new_rowids(self, count: int) -> range:
+        """Return rowids that no row has had; see `Connection`."""
+        last = self.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        first = int(last[0]) + 1 if last else 1
+        return range(first, first + count)
 
-class LexicalIndexError(StoreUnavailableError):
-    """The lexical index is damaged, and nothing else: it can be rebuilt from the records."""
+    def next_commit(self) -> int:
+        """Return the number of the commit that the current transaction leads to; every call takes one."""
+        return int(self.execute(_NEXT_COMMIT).fetchone()[0])
 
 
 class SqliteDatabase:
@@ -44,13 +54,16 @@ class SqliteDatabase:
     Attributes:
         file: the database file; None in memory.
         read_only: whether it was opened for reading only.
+        dialect: the words that only SQLite has.
         other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
 
     Raises:
-        SqliteDamagedError: the file is not a database, or malformed.
+        DatabaseDamagedError: the file is not a database, or malformed.
         StoreUnavailableError: the file can't be opened.
     """
+
+    dialect = SqliteDialect()
 
     def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
         self.file = file
@@ -59,8 +72,8 @@ class SqliteDatabase:
         self.other_side: Callable[[int], str | None] | None = None
         self._local = threading.local()
         self._lock = ProcessLock()
-        self._readers: list[tuple[threading.Thread, sqlite3.Connection]] = []
-        self._writer: sqlite3.Connection | None = None
+        self._readers: list[tuple[threading.Thread, _Connection]] = []
+        self._writer: _Connection | None = None
         self._closed = False
         try:
             if not read_only:
@@ -73,9 +86,11 @@ class SqliteDatabase:
             self.close()
             raise self.wrap_error(error, f"{file}: the sidecar can't be opened") from error
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> _Connection:
         target = ":memory:" if self.file is None else self._uri(self.file)
-        connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            target, uri=True, isolation_level=None, check_same_thread=False, factory=_Connection
+        )
         try:
             self._configure(connection)
         except (sqlite3.Error, UnicodeDecodeError):
@@ -91,7 +106,7 @@ class SqliteDatabase:
         sealed = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
         return f"{base}?mode=ro" + ("&immutable=1" if sealed else "")
 
-    def _configure(self, connection: sqlite3.Connection) -> None:
+    def _configure(self, connection: _Connection) -> None:
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -106,7 +121,7 @@ class SqliteDatabase:
         connection.execute("PRAGMA synchronous = FULL")
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[_Connection]:
         """Give a connection that sees committed rows.
 
         Raises:
@@ -132,10 +147,10 @@ class SqliteDatabase:
         with self.reading() as connection:
             return connection.execute(query, params).fetchall()
 
-    def _reader(self) -> sqlite3.Connection:
+    def _reader(self) -> _Connection:
         if self._closed:
             raise StoreUnavailableError("the store is closed")
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._connect()
             with self._lock:
@@ -147,7 +162,7 @@ class SqliteDatabase:
             self._local.connection = connection
         return connection
 
-    def _open_writer(self) -> sqlite3.Connection:
+    def _open_writer(self) -> _Connection:
         if self._closed:
             raise StoreUnavailableError("the store is closed")
         if self._writer is None:
@@ -155,7 +170,7 @@ class SqliteDatabase:
         return self._writer
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[_Connection]:
         """Give the writing connection inside a transaction: all of it is committed, or nothing.
 
         Raises:
@@ -179,21 +194,26 @@ class SqliteDatabase:
                 _roll_back(connection)
                 raise
 
-    def _check_rows(self, error: Exception, connection: sqlite3.Connection) -> None:
+    def exclusive(self, tenants: Iterable[str] | None) -> AbstractContextManager[object]:
+        """Do nothing: a file has one writing process, which takes turns by the lock of its session."""
+        del tenants
+        return nullcontext()
+
+    def _check_rows(self, error: Exception, connection: _Connection) -> None:
         """Look for damage behind an error of Python's, met while rows were worked with.
 
         Raises:
-            SqliteDamagedError: there is some: the rows are not those that were written.
+            DatabaseDamagedError: there is some: the rows are not those that were written.
         """
         if not isinstance(error, RecallError) and (complaint := store_files.check_integrity(connection)) is not None:
             self.mark_suspect()
-            raise SqliteDamagedError(f"the sidecar is damaged: {complaint}") from error
+            raise DatabaseDamagedError(f"the sidecar is damaged: {complaint}") from error
 
     def wrap_error(
         self,
         error: sqlite3.Error | MemoryError | UnicodeDecodeError,
         words: str,
-        connection: sqlite3.Connection | None = None,
+        connection: _Connection | None = None,
     ) -> StoreUnavailableError:
         """Return the typed error for one of SQLite's, and note damage for the next open.
 
@@ -216,21 +236,21 @@ class SqliteDatabase:
             return LexicalIndexError(text)
         if _is_damage(error):
             self.mark_suspect()
-            return SqliteDamagedError(f"{text}; `recall-loop store rebuild` repairs it from Chroma")
+            return DatabaseDamagedError(f"{text}; `recall-loop store rebuild` repairs it from Chroma")
         return StoreUnavailableError(text)
 
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
         """Return a record's JSON as it was written: the one that was read, or the other side's (GUARD-6).
 
         Raises:
-            SqliteDamagedError: it is damaged, and the other side has no sound one.
+            DatabaseDamagedError: it is damaged, and the other side has no sound one.
         """
         if checksum is None or body_checksum(body) == checksum:
             return body
         self.mark_suspect()
         found = None if self.other_side is None else self.other_side(rowid)
         if found is None:
-            raise SqliteDamagedError(
+            raise DatabaseDamagedError(
                 f"the record of row {rowid} is damaged in the sidecar: `recall-loop store rebuild` takes it from "
                 "Chroma where it is sound there; else write it again or delete it"
             )
@@ -311,7 +331,7 @@ def _is_lexical(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB or (bool(missing) and str(missing).startswith("fts"))
 
 
-def _reads_lexical(connection: sqlite3.Connection) -> bool:
+def _reads_lexical(connection: _Connection) -> bool:
     """Return whether the full-text table answers a small query."""
     try:
         connection.execute("SELECT count(*) FROM fts WHERE fts MATCH 'a'").fetchone()
@@ -320,16 +340,6 @@ def _reads_lexical(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _roll_back(connection: sqlite3.Connection) -> None:
+def _roll_back(connection: _Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def ids_json(rowids: Iterable[int]) -> str:
-    """Return rowids as the JSON array that `json_each` reads."""
-    return json.dumps([int(rowid) for rowid in rowids])
-
-
-def set_meta(connection: sqlite3.Connection, values: dict[str, str]) -> None:
-    """Write notes of the store about itself, within a transaction."""
-    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_text, now_microseconds
-from recall_loop.memory.store.sqlite.changes import next_commit, next_version, record_deletions, undo_supersession
-from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
-from recall_loop.memory.store.sqlite.record_queries import neighbour_rowids, neighbours
-from recall_loop.memory.store.sqlite.versions import RecordChange, forget_versions, record_versions
+from recall_loop.memory.store.tables.changes import next_version, record_deletions, undo_supersession
+from recall_loop.memory.store.tables.database import AMONG, PENDING
+from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
+from recall_loop.memory.store.tables.record_queries import neighbour_rowids, neighbours
+from recall_loop.memory.store.tables.versions import RecordChange, forget_versions, record_versions
 from recall_loop.memory.store.write.context_windows import (
     WindowRow,
     facet_tokens,
@@ -36,8 +35,12 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.embed.token_vectors import TokenCodec
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Connection, Database
 
+_BURY = f"""INSERT INTO tombstones (key, commit_number) VALUES (?, ?)
+ON CONFLICT (key) DO UPDATE SET commit_number = excluded.commit_number, state = {PENDING}"""
+_RAISE = """INSERT INTO tenants (tenant, version) VALUES (?, 1)
+ON CONFLICT (tenant) DO UPDATE SET version = tenants.version + 1"""
 _OWNERS = ("agent_id", "user_id", "conversation_id", "session")
 
 
@@ -68,7 +71,7 @@ class _Vectors:
 
 
 def write_records(
-    database: SqliteDatabase,
+    database: Database,
     embedder: Embedder,
     dimension: int,
     drafts: Sequence[PreparedRecord],
@@ -119,7 +122,7 @@ def write_records(
 
 
 def _write_tenant(
-    connection: sqlite3.Connection,
+    connection: Connection,
     drafts: Sequence[PreparedRecord],
     stored: Mapping[str, _Stored],
     made: _Vectors,
@@ -150,7 +153,7 @@ def _by_tenant(drafts: Sequence[PreparedRecord]) -> dict[str, list[PreparedRecor
     return found
 
 
-def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str], *, keep_history: bool = False) -> int:
+def delete_records(database: Database, tenant: str, ids: Sequence[str], *, keep_history: bool = False) -> int:
     """Delete records of a tenant with all of their versions; return how many there were.
 
     Facts that a deleted fact had superseded are as without it; see `undo_supersession`.
@@ -158,7 +161,7 @@ def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str], *,
     Raises:
         StoreUnavailableError: SQLite fails; nothing was deleted.
     """
-    query = "SELECT rowid, key FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))"
+    query = f"SELECT rowid, key FROM records WHERE tenant = ? AND id {AMONG}"
     with database.transaction() as connection:
         found = dict(connection.execute(query, (tenant, json.dumps(list(ids)))))
         if not found:
@@ -166,27 +169,26 @@ def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str], *,
         touched = neighbour_rowids(neighbours(connection, found)) - found.keys()
         restored = undo_supersession(connection, tenant, found, keep_history=keep_history)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
-        number = next_commit(connection)
+        number = connection.next_commit()
         keys = [(key, number) for key in found.values()]
-        connection.executemany("INSERT OR REPLACE INTO tombstones (key, commit_number) VALUES (?, ?)", keys)
+        connection.executemany(_BURY, keys)
         reindex(connection, restored, touched)
         record_deletions(connection, tenant, found)
         bump_tenant_version(connection, tenant)
     return len(found)
 
 
-def bump_tenant_version(connection: sqlite3.Connection, tenant: str) -> None:
+def bump_tenant_version(connection: Connection, tenant: str) -> None:
     """Raise the version of a tenant's data, at the end of a transaction, so that caches everywhere follow."""
-    connection.execute(
-        "INSERT INTO tenants (tenant, version) VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (tenant,)
-    )
+    connection.execute(_RAISE, (tenant,))
 
 
-def _stored(database: SqliteDatabase, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
+def _stored(database: Database, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
     """Return what is there under the drafts' keys."""
-    query = """SELECT r.key, r.rowid, r.revision, b.record, v.own, coalesce(r.expires_at <= ?, 0) FROM records r
+    query = f"""SELECT r.key, r.rowid, r.revision, b.record, v.own, r.expires_at IS NOT NULL AND r.expires_at <= ?
+        FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
-        WHERE r.key IN (SELECT value FROM json_each(?))"""
+        WHERE r.key {AMONG}"""
     found = database.fetch(query, (now_microseconds(), json.dumps([draft.key for draft in drafts])))
     return {key: _Stored(*rest) for key, *rest in found}
 
@@ -213,13 +215,11 @@ def _own_vectors(
     return _Vectors(own, dict(zip(keys, made.tokens, strict=True)), dict(zip(keys, made.pieces, strict=True)))
 
 
-def _write_rows(
-    connection: sqlite3.Connection, drafts: Sequence[PreparedRecord], stored: Mapping[str, _Stored]
-) -> list[int]:
+def _write_rows(connection: Connection, drafts: Sequence[PreparedRecord], stored: Mapping[str, _Stored]) -> list[int]:
     """Insert or replace the rows of records and their tags; return their rowids."""
-    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
     version = next_version(connection, drafts[0].tenant)
-    free, rowids, new, old = count(int(last[0]) + 1 if last else 1), [], [], []
+    rowids, new, old = [], [], []
+    free = iter(connection.new_rowids(sum(draft.key not in stored and draft.rowid is None for draft in drafts)))
     for draft in drafts:
         length = draft.terms.count(" ") + 1 if draft.terms else 0
         known = stored.get(draft.key)

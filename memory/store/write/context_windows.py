@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +18,23 @@ from recall_loop.memory.store.encoding.indexing import (
     join_window_terms,
     kind_and_text,
 )
-from recall_loop.memory.store.sqlite.changes import next_commit
-from recall_loop.memory.store.sqlite.record_queries import ThreadLinks, context_links, neighbour_rowids, neighbours
-from recall_loop.memory.store.sqlite.schema import PENDING
-from recall_loop.memory.store.sqlite.sqlite_store import ids_json
+from recall_loop.memory.store.tables.database import AMONG_ROWS, PENDING, ids_json
+from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links, neighbour_rowids, neighbours
 
-_PARTS = """SELECT r.rowid, r.tenant, r.key, r.revision, b.record, r.checksum, b.terms, b.window, v.own, v.context,
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Connection
+
+_PARTS = f"""SELECT r.rowid, r.tenant, r.key, r.revision, b.record, r.checksum, b.terms, b.window, v.own, v.context,
  r.commit_number, r.agent_id, r.user_id, r.conversation_id, r.session
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
-WHERE r.rowid IN (SELECT value FROM json_each(?))"""
+WHERE r.rowid {AMONG_ROWS}"""
 
 # The version that the transaction leads to: it is raised at the transaction's end.
 _VERSION = "coalesce((SELECT t.version FROM tenants t WHERE t.tenant = records.tenant), 0) + 1"
+_BODIES = """INSERT INTO bodies VALUES (?, ?, ?, ?) ON CONFLICT (rowid)
+DO UPDATE SET record = excluded.record, terms = excluded.terms, "window" = excluded."window" """
+_VECTORS = """INSERT INTO vectors VALUES (?, ?, ?)
+ON CONFLICT (rowid) DO UPDATE SET own = excluded.own, context = excluded.context"""
 _INDEXED = "UPDATE records SET window_terms = ?, commit_number = ?, checksum = ? WHERE rowid = ?"
 _NOTE = f"UPDATE records SET revision = ?, state = {PENDING}, changed = {_VERSION} WHERE rowid = ?"
 
@@ -83,7 +87,7 @@ def facet_tokens(tenant: str, owners: Sequence[str | None]) -> str:
 
 
 def reindex(
-    connection: sqlite3.Connection,
+    connection: Connection,
     changed: Collection[int],
     touched: Collection[int],
     written: Mapping[int, WindowRow] | None = None,
@@ -110,7 +114,7 @@ def reindex(
     links = context_links(connection, affected) if context_windows else {}
     parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known
     stale = _stale(sorted(affected & parts.keys()), links, parts, changed)
-    number = next_commit(connection) if written else 0
+    number = connection.next_commit() if written else 0
     _save(connection, stale, number)
     return [
         ChromaRow(
@@ -127,7 +131,7 @@ def reindex(
     ]
 
 
-def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, WindowRow]:
+def _load(connection: Connection, rowids: Iterable[int]) -> dict[int, WindowRow]:
     found: dict[int, WindowRow] = {}
     for (
         rowid,
@@ -201,23 +205,23 @@ def _contexts(
     return halves.astype(np.float32), halves
 
 
-def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed], number: int) -> None:
+def _save(connection: Connection, rows: Sequence[_Indexed], number: int) -> None:
     """Write what was worked out, new records as commit `number`; the index's old entry goes where there was one."""
     whole = [row for row in rows if row.part.window is None]
     rest = [row for row in rows if row.part.window is not None]
     connection.executemany(
-        "INSERT OR REPLACE INTO bodies VALUES (?, ?, ?, ?)",
+        _BODIES,
         [(row.rowid, row.part.body, row.part.terms, row.window) for row in whole],
     )
     connection.executemany(
-        "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)",
+        _VECTORS,
         [(row.rowid, row.part.own.tobytes(), row.context) for row in whole],
     )
-    connection.executemany("UPDATE bodies SET window = ? WHERE rowid = ?", [(row.window, row.rowid) for row in rest])
+    connection.executemany('UPDATE bodies SET "window" = ? WHERE rowid = ?', [(row.window, row.rowid) for row in rest])
     connection.executemany("UPDATE vectors SET context = ? WHERE rowid = ?", [(row.context, row.rowid) for row in rest])
     connection.executemany("DELETE FROM fts WHERE rowid = ?", [(row.rowid,) for row in rows if row.part.revision])
     connection.executemany(
-        "INSERT INTO fts (rowid, facets, window) VALUES (?, ?, ?)",
+        'INSERT INTO fts (rowid, facets, "window") VALUES (?, ?, ?)',
         [(row.rowid, row.part.facets, row.tokens) for row in rows],
     )
     values = [(_count(row.tokens), row.part.commit_number or number, row.part.checksum, row.rowid) for row in rows]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
-from recall_loop.memory.store.sqlite.schema import APPLIED
+from recall_loop.memory.store.tables.database import APPLIED
+from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.files.process_lock import ProcessLock
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
 
 
 # So many records go together at most; a single caller's go together whatever their number.
@@ -97,9 +97,7 @@ _HEARD = f"UPDATE tombstones SET state = {APPLIED} WHERE key = ? AND commit_numb
 _APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?"
 
 
-def mark_applied(
-    database: SqliteDatabase, rows: Sequence[ChromaRow], *, deleted: Sequence[tuple[str, int]] = ()
-) -> None:
+def mark_applied(database: Database, rows: Sequence[ChromaRow], *, deleted: Sequence[tuple[str, int]] = ()) -> None:
     """Note that Chroma holds rows at these revisions, and knows of `deleted` keys, each with its commit.
 
     Raises:

@@ -8,16 +8,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import body_checksum, now_microseconds, to_microseconds
-from recall_loop.memory.store.sqlite.prepared_records import encode_body
+from recall_loop.memory.store.tables.database import AMONG
+from recall_loop.memory.store.tables.prepared_records import encode_body
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
 
-_EXPIRING = """SELECT r.rowid, r.id, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
-WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?)) AND r.expires_at > ?"""
+_EXPIRING = f"""SELECT r.rowid, r.id, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
+WHERE r.tenant = ? AND r.id {AMONG} AND r.expires_at > ?"""
 
 
-def prolong_records(database: SqliteDatabase, tenant: str, moments: Mapping[str, datetime]) -> int:
+def prolong_records(database: Database, tenant: str, moments: Mapping[str, datetime]) -> int:
     """Move the times at which records expire; see `MemoryStore.prolong`.
 
     Caches need not hear of it: they ask again when the earliest time that they know has come.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, settle_derived
+from recall_loop.memory.store.tables.prepared_records import PreparedRecord, settle_derived
 from recall_loop.state.records.records import RECORD_ADAPTER
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
 
 # Positions sort before all messages that have none, so that the last row tells.
 _LAST = "SELECT position FROM records WHERE thread = ? ORDER BY order_key DESC LIMIT 1"
 
 
 def settle_drafts(
-    database: SqliteDatabase, drafts: Sequence[PreparedRecord], bodies: Mapping[str, str]
+    database: Database, drafts: Sequence[PreparedRecord], bodies: Mapping[str, str]
 ) -> Sequence[PreparedRecord]:
     """Return the drafts, in their order, with times and positions; `bodies` are those that stand under their keys."""
     if all(draft.derived is None for draft in drafts):
@@ -41,7 +41,7 @@ def settle_drafts(
 class _SessionPositions:
     """The next position of each session, None where messages have none; sessions are looked up when first needed."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self._next: dict[str, int | None] = {}
 

@@ -6,37 +6,37 @@ nor repaired with them.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import kind_and_text
-from recall_loop.memory.store.sqlite.record_queries import ThreadLinks, context_links
-from recall_loop.memory.store.sqlite.sqlite_store import ids_json, set_meta
+from recall_loop.memory.store.tables.database import AMONG_ROWS, ids_json, set_meta
+from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links
 from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.state.errors import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Connection, Database
 
 # Names the embedder and the projection of the stored tokens.
 TOKENS_META_KEY = "tokens"
 _OFF = "off"
 
-_TOKENS = """SELECT t.rowid, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid
-WHERE +r.tenant = ? AND t.rowid IN (SELECT value FROM json_each(?))"""
+_TOKENS = f"""SELECT t.rowid, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid
+WHERE r.tenant || '' = ? AND t.rowid {AMONG_ROWS}"""
 
-_BODIES = """SELECT r.rowid, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
-WHERE +r.tenant = ? AND r.rowid IN (SELECT value FROM json_each(?))"""
+_BODIES = f"""SELECT r.rowid, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
+WHERE r.tenant || '' = ? AND r.rowid {AMONG_ROWS}"""
 
-_ANY_BODIES = "SELECT rowid, record FROM bodies WHERE rowid IN (SELECT value FROM json_each(?))"
+_ANY_BODIES = f"SELECT rowid, record FROM bodies WHERE rowid {AMONG_ROWS}"
 _MISSING = "SELECT rowid FROM records WHERE rowid NOT IN (SELECT rowid FROM tokens) ORDER BY rowid"
+_KEEP = "INSERT INTO tokens VALUES (?, ?) ON CONFLICT (rowid) DO UPDATE SET vectors = excluded.vectors"
 _CHUNK = 256
 
-_TENANTS_ROWS = "SELECT rowid FROM records WHERE +tenant = ? AND rowid IN (SELECT value FROM json_each(?))"
+_TENANTS_ROWS = f"SELECT rowid FROM records WHERE tenant || '' = ? AND rowid {AMONG_ROWS}"
 
 
 class StoredTokens:
@@ -45,7 +45,7 @@ class StoredTokens:
     Rows of another tenant are never given, whatever is asked for.
     """
 
-    def __init__(self, database: SqliteDatabase, tenant: str, codec: TokenCodec) -> None:
+    def __init__(self, database: Database, tenant: str, codec: TokenCodec) -> None:
         self.codec = codec
         self._sidecar, self._tenant = database, tenant
 
@@ -78,7 +78,7 @@ class StoredTokens:
         return {rowid: kind_and_text(record) for rowid, record in found}
 
 
-def active_codec(database: SqliteDatabase, embedder: Embedder) -> TokenCodec | None:
+def active_codec(database: Database, embedder: Embedder) -> TokenCodec | None:
     """Return how token vectors are stored; None where the embedder gives none, or they were switched off.
 
     Raises:
@@ -88,7 +88,7 @@ def active_codec(database: SqliteDatabase, embedder: Embedder) -> TokenCodec | N
     return None if database.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
 
 
-def drop_stale_tokens(connection: sqlite3.Connection, codec: TokenCodec | None) -> None:
+def drop_stale_tokens(connection: Connection, codec: TokenCodec | None) -> None:
     """Drop token vectors of another embedder or projection, within a transaction, before new ones are written."""
     wanted = "" if codec is None else codec.fingerprint
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (TOKENS_META_KEY,)).fetchone()
@@ -97,22 +97,22 @@ def drop_stale_tokens(connection: sqlite3.Connection, codec: TokenCodec | None) 
         set_meta(connection, {TOKENS_META_KEY: wanted})
 
 
-def write_token_rows(connection: sqlite3.Connection, packed: Mapping[int, bytes | None]) -> None:
+def write_token_rows(connection: Connection, packed: Mapping[int, bytes | None]) -> None:
     """Write packed token vectors by rowid, within a transaction; None removes those of an earlier text."""
     kept = [(rowid, vectors) for rowid, vectors in packed.items() if vectors is not None]
     gone = [(rowid,) for rowid, vectors in packed.items() if vectors is None]
-    connection.executemany("INSERT OR REPLACE INTO tokens VALUES (?, ?)", kept)
+    connection.executemany(_KEEP, kept)
     connection.executemany("DELETE FROM tokens WHERE rowid = ?", gone)
 
 
-def write_piece_rows(connection: sqlite3.Connection, made: Mapping[int, bytes]) -> None:
+def write_piece_rows(connection: Connection, made: Mapping[int, bytes]) -> None:
     """Write the vectors of pieces by rowid, within a transaction; b"" removes those of an earlier text."""
     connection.executemany("DELETE FROM pieces WHERE rowid = ?", [(rowid,) for rowid in made])
     kept = [(rowid, vectors) for rowid, vectors in made.items() if vectors]
     connection.executemany("INSERT INTO pieces VALUES (?, ?)", kept)
 
 
-def disable_tokens(database: SqliteDatabase) -> None:
+def disable_tokens(database: Database) -> None:
     """Drop all token vectors, and keep none from now on; see `Maintenance.drop_token_vectors`."""
     with database.transaction() as connection:
         connection.execute("DELETE FROM tokens")
@@ -120,7 +120,7 @@ def disable_tokens(database: SqliteDatabase) -> None:
 
 
 def fill_missing_tokens(
-    database: SqliteDatabase, embedder: Embedder, progress: Callable[[int, int], None] | None = None
+    database: Database, embedder: Embedder, progress: Callable[[int, int], None] | None = None
 ) -> int:
     """Make the token vectors of all records that have none; see `Maintenance.make_token_vectors`."""
     codec = codec_for_embedder(embedder)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
-from recall_loop.memory.store.sqlite.changes import COMMIT_META_KEY, next_commit
-from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, prepare_record
-from recall_loop.memory.store.sqlite.schema import APPLIED, PENDING
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
+from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, PENDING, Database, set_meta
+from recall_loop.memory.store.tables.prepared_records import PreparedRecord, prepare_record
 from recall_loop.memory.store.write.commits import write_records
 from recall_loop.state.records.records import RECORD_ADAPTER
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.tables.database import Connection
 
-_KNOWN_KEYS = "SELECT key FROM records WHERE key IN (SELECT value FROM json_each(?))"
-_TAKEN_ROWS = "SELECT rowid FROM records WHERE rowid IN (SELECT value FROM json_each(?))"
+_KNOWN_KEYS = f"SELECT key FROM records WHERE key {AMONG}"
+_TAKEN_ROWS = f"SELECT rowid FROM records WHERE rowid {AMONG_ROWS}"
 _BURY = f"""INSERT INTO tombstones VALUES (?, ?, {APPLIED})
-ON CONFLICT DO UPDATE SET commit_number = excluded.commit_number WHERE excluded.commit_number > commit_number"""
+ON CONFLICT (key) DO UPDATE SET commit_number = excluded.commit_number
+WHERE excluded.commit_number > tombstones.commit_number"""
 _UNITE = f"""UPDATE records SET state = {PENDING}, revision = max(revision, ?) + 1, commit_number = ?, checksum = ?
 WHERE key = ?"""
 
 
-def take_rows(database: SqliteDatabase, embedder: Embedder, rows: Sequence[ChromaRow], damaged: list[str]) -> int:
+def take_rows(database: Database, embedder: Embedder, rows: Sequence[ChromaRow], damaged: list[str]) -> int:
     """Write Chroma's rows to the sidecar, whatever stands there under their keys; return how many.
 
     Keys or ids of what is damaged are added to `damaged`.
@@ -64,11 +64,11 @@ def drafts_of(rows: Iterable[ChromaRow], damaged: list[str]) -> list[PreparedRec
     return drafts
 
 
-def note_state(database: SqliteDatabase, drafts: Sequence[PreparedRecord], rows: Sequence[ChromaRow]) -> None:
+def note_state(database: Database, drafts: Sequence[PreparedRecord], rows: Sequence[ChromaRow]) -> None:
     """Let rows that were taken over stay pending at a revision that Chroma hasn't; damage stays known as damage."""
     found = {row.key: row for row in rows}
     with database.transaction() as connection:
-        number = next_commit(connection)
+        number = connection.next_commit()
         values = []
         for draft in drafts:
             row = found[draft.key]
@@ -77,12 +77,12 @@ def note_state(database: SqliteDatabase, drafts: Sequence[PreparedRecord], rows:
         connection.executemany(_UNITE, values)
 
 
-def bury(connection: sqlite3.Connection, deleted: Mapping[str, int]) -> None:
+def bury(connection: Connection, deleted: Mapping[str, int]) -> None:
     """Note deletions, by key with the commit of each, unless a later one is known."""
     connection.executemany(_BURY, list(deleted.items()))
 
 
-def set_commit(database: SqliteDatabase, number: int, deleted: Mapping[str, int]) -> None:
+def set_commit(database: Database, number: int, deleted: Mapping[str, int]) -> None:
     """Begin a sidecar that is rebuilt from Chroma: with its deletions, and commits that follow Chroma's."""
     with database.transaction() as connection:
         bury(connection, deleted)

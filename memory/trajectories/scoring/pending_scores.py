@@ -22,8 +22,8 @@ from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.prepared_records import WriteStatus
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.store.tables.prepared_records import WriteStatus
 
 
 _BATCH = 20

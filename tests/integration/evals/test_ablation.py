@@ -82,7 +82,7 @@ def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
             view = store.view(Scope(tenant="talk-1"))
             assert store.count(Scope(tenant="talk-1")) == 2
             windows[suffix] = sorted(row.window.count("\n") for row in view.rows(view.rowids().tolist()).values())
-            with store._session.sqlite.reading() as connection:
+            with store._session.database.reading() as connection:
                 vectors[suffix] = {own for (own,) in connection.execute("SELECT own FROM vectors")}
     assert windows == {"": [1, 1], "-without-context-indexing": [0, 0], "-without-talk-weights": [1, 1]}
     assert vectors[""] == vectors["-without-context-indexing"] and not vectors[""] & vectors["-without-talk-weights"]

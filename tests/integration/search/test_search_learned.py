@@ -138,7 +138,7 @@ def test_a_reranker_of_ones_own_has_the_last_word(talk: MemoryStore) -> None:
     codec = codec_for_embedder(talk.embedder)
     assert codec is not None
     assert isinstance(talk.embedder, TokenEmbedder)
-    own = Backwards(talk.embedder, StoredTokens(talk._session.sqlite, "default", codec))
+    own = Backwards(talk.embedder, StoredTokens(talk._session.database, "default", codec))
     turned = search(talk, QUESTION, reranker=own, params=SearchParams(limit=40))
     plain = search(talk, QUESTION, params=SearchParams(limit=40, rerank_learned=False))
     assert own.asked == QUESTION

@@ -51,14 +51,14 @@ def store(embedder):
 
 def without_pieces(store: MemoryStore, mode: SearchMode) -> list[str]:
     """Return what is found where each run has the vector of its beginning only."""
-    with store._session.sqlite.transaction() as connection:
+    with store._session.database.transaction() as connection:
         kept = connection.execute("SELECT rowid, vectors FROM pieces").fetchall()
         connection.execute("DELETE FROM pieces")
     try:
         store._session.cache.clear()
         return ids(search(store, ASKED, params=SearchParams(content_types=RUNS, mode=mode, rerank=False)))
     finally:
-        with store._session.sqlite.transaction() as connection:
+        with store._session.database.transaction() as connection:
             connection.executemany("INSERT INTO pieces VALUES (?, ?)", kept)
         store._session.cache.clear()
 
@@ -95,7 +95,7 @@ def test_pieces_follow_changes_and_deletions_and_stay_in_their_tenant():
         store.upsert([{"id": "t5", "kind": "trajectory", "text": "A short run."}])
         assert ids(search(store, query, params=params)) != ["t5"]
         store.delete([f"t{at}" for at in range(6)])
-        assert store._session.sqlite.fetch("SELECT count(*) FROM pieces") == [(1,)]
+        assert store._session.database.fetch("SELECT count(*) FROM pieces") == [(1,)]
         assert ids(search(store, query, scope=Scope(tenant="theirs"), params=params)) == ["t3"]
 
 
@@ -104,18 +104,18 @@ def test_a_store_of_an_earlier_version_gets_them_when_it_is_embedded_again(tmp_p
     embedder = WordHashEmbedder()
     with MemoryStore.open(tmp_path, embedder=embedder) as store:
         store.upsert([record(1, long_run(1, DEEP))])
-        with store._session.sqlite.transaction() as connection:
+        with store._session.database.transaction() as connection:
             connection.execute("DROP TABLE pieces")
             connection.execute("UPDATE meta SET value = '5' WHERE key = 'schema'")
     with MemoryStore.open(tmp_path, embedder=embedder) as store:
-        assert store._session.sqlite.fetch("SELECT count(*) FROM pieces") == [(0,)]
+        assert store._session.database.fetch("SELECT count(*) FROM pieces") == [(0,)]
         assert ids(search(store, "frosty", params=SearchParams(content_types=RUNS))) == ["t1"]
         assert store.delete(["t1"]) == 1
         store.upsert([record(1, long_run(1, DEEP))])
-        with store._session.sqlite.transaction() as connection:
+        with store._session.database.transaction() as connection:
             connection.execute("DELETE FROM pieces")
         store.maintenance.rebuild(embedder=embedder)
-        assert store._session.sqlite.fetch("SELECT count(*) FROM pieces") == [(1,)]
+        assert store._session.database.fetch("SELECT count(*) FROM pieces") == [(1,)]
 
 
 def test_pieces_hold_the_whole_text():
@@ -135,5 +135,5 @@ def test_token_vectors_of_a_very_long_run_are_bounded(embedder):
     with MemoryStore.in_memory(embedder=embedder) as store:
         store.upsert([{"id": "t", "kind": "trajectory", "text": words}])
         codec = codec_for_embedder(embedder)
-        (packed,) = StoredTokens(store._session.sqlite, "default", codec).tokens([1]).values()
+        (packed,) = StoredTokens(store._session.database, "default", codec).tokens([1]).values()
         assert MOST_PIECE_TOKENS // 2 < len(packed.values) <= MOST_PIECE_TOKENS

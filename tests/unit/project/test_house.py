@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.memory.store.sqlite.schema import DDL
+from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 
 MOST_FILES = 12
 ROOMS = "state text telemetry prompts policy llm memory nodes graph evals service cli"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.memory.store.sqlite.predicate import compile_predicate
+from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
 

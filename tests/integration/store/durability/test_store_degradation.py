@@ -141,7 +141,7 @@ def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
             store.upsert(turn(n, "again") for n in range(20))
             raise StoreUnavailableError("the damage was not in the way")
         if store.degraded_reason is None:
-            store._session.sqlite.lexical_damage = "the lexical index can't be searched: met by a search"
+            store._session.database.lexical_damage = "the lexical index can't be searched: met by a search"
         assert "lexical" in (store.degraded_reason or "")
         answers(store)
         if way == "write":
@@ -153,7 +153,7 @@ def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         answers(store, 21 if way == "write" else 20)
         healed(store)
-        assert len(read_rows(store._session.sqlite, "default", [1, 2, 3])) == 3
+        assert len(read_rows(store._session.database, "default", [1, 2, 3])) == 3
 
 
 FULL = """

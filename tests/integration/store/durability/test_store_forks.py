@@ -34,7 +34,7 @@ view = store.view(Scope())
 search(store, "text 3")
 held = threading.Event()
 def hold():
-    with store._session.lock, store._session.sqlite._lock, store.exclusive():
+    with store._session.lock, store._session.database._lock, store.exclusive():
         held.set()
         time.sleep(1)
 threading.Thread(target=hold).start()

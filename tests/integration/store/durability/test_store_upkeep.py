@@ -309,7 +309,7 @@ def test_erased_bytes_are_gone_after_compaction(
             tenant="acmetenant",
         )
         store.upsert([turn(1, "keeper")], tenant="other")
-        with store._session.sqlite.reading() as connection:
+        with store._session.database.reading() as connection:
             query = "SELECT own, context FROM records JOIN vectors USING (rowid) WHERE id = ? AND tenant = 'acmetenant'"
             own, context = connection.execute(query, (gone[0],)).fetchone()
         assert b"secretword" in bytes_of(tmp_path)

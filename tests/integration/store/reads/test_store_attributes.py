@@ -12,9 +12,9 @@ import pytest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
 from recall_loop.memory.store.index import tenant_cache
-from recall_loop.memory.store.sqlite.attribute_index import indexed_paths
-from recall_loop.memory.store.sqlite.predicate import Predicate, compile_predicate
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables.attribute_index import indexed_paths
+from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
@@ -47,13 +47,14 @@ def ids(store: MemoryStore, filters: Filters = RED, scope: Scope = MINE) -> list
 
 
 def compiled(store: MemoryStore, filters: Filters) -> Predicate:
-    return compile_predicate(MINE, filters, indexed=indexed_paths(store._session.sqlite))
+    database = store._session.database
+    return compile_predicate(MINE, filters, indexed=indexed_paths(database), dialect=database.dialect)
 
 
 def plan(store: MemoryStore, filters: Filters) -> str:
     predicate = compiled(store, filters)
     query = f"EXPLAIN QUERY PLAN SELECT r.rowid FROM records r WHERE {predicate.where}"
-    return "\n".join(str(row[3]) for row in store._session.sqlite.fetch(query, predicate.params))
+    return "\n".join(str(row[3]) for row in store._session.database.fetch(query, predicate.params))
 
 
 @pytest.fixture
@@ -106,21 +107,21 @@ def test_indexes_are_made_kept_and_dropped_with_what_is_declared(folder: Path) -
     """Proves: API-4."""
     reds = [f"f{at}" for at in range(0, 60, 3)]
     with opened(folder, indexed_attributes=["team", "age"]) as store:
-        assert indexed_paths(store._session.sqlite) == {"team": 1, "age": 2}
+        assert indexed_paths(store._session.database) == {"team": 1, "age": 2}
         assert ids(store) == reds
     with opened(folder) as store:  # nothing is said: they stay
-        assert set(indexed_paths(store._session.sqlite)) == {"team", "age"}
+        assert set(indexed_paths(store._session.database)) == {"team", "age"}
         store.upsert([fact(0, team="blue"), fact(1, team="red"), fact(200, team="red")], tenant="mine")
         store.delete(["f3"], tenant="mine")
         assert ids(store) == ["f1", *reds[2:], "f200"]
         assert ids(store, scope=Scope(tenant="theirs")) == reds
     with opened(folder, indexed_attributes=["order.total"]) as store:
-        assert indexed_paths(store._session.sqlite) == {"order.total": 3}
-        assert store._session.sqlite.fetch("SELECT DISTINCT path FROM attribute_values") == [(3,)]
+        assert indexed_paths(store._session.database) == {"order.total": 3}
+        assert store._session.database.fetch("SELECT DISTINCT path FROM attribute_values") == [(3,)]
         assert ids(store) == ["f1", *reds[2:], "f200"]
     with opened(folder, indexed_attributes=[]) as store:
-        assert indexed_paths(store._session.sqlite) == {}
-        assert store._session.sqlite.fetch("SELECT count(*) FROM attribute_values") == [(0,)]
+        assert indexed_paths(store._session.database) == {}
+        assert store._session.database.fetch("SELECT count(*) FROM attribute_values") == [(0,)]
         store.upsert([fact(300, team="red")], tenant="mine")
         assert "f300" in ids(store)
 
@@ -129,12 +130,12 @@ def test_the_setting_declares_them(folder: Path, monkeypatch: pytest.MonkeyPatch
     """Proves: API-4."""
     monkeypatch.setenv("RECALL_LOOP_INDEXED_ATTRIBUTES", "team, order.total")
     with MemoryStore.from_settings(Settings(), folder, embedder=WordHashEmbedder()) as store:
-        assert set(indexed_paths(store._session.sqlite)) == {"team", "order.total"}
+        assert set(indexed_paths(store._session.database)) == {"team", "order.total"}
     monkeypatch.setenv("RECALL_LOOP_INDEXED_ATTRIBUTES", '["a,b"]')
     assert Settings().indexed_attributes == ("a,b",)
     monkeypatch.setenv("RECALL_LOOP_INDEXED_ATTRIBUTES", "[]")
     with MemoryStore.from_settings(Settings(), folder, embedder=WordHashEmbedder()) as store:
-        assert indexed_paths(store._session.sqlite) == {}
+        assert indexed_paths(store._session.database) == {}
 
 
 @pytest.mark.parametrize("wrong", [["a..b"], [""], [3], 3, [f"a{at}" for at in range(33)], "a,,b"])
@@ -143,7 +144,7 @@ def test_what_is_no_path_is_refused_and_leaves_the_store_closed(folder: Path, wr
     with pytest.raises(InvalidInputError, match="indexed_attributes"):
         opened(folder, indexed_attributes=wrong)
     with opened(folder) as store:  # the lock was given back
-        assert indexed_paths(store._session.sqlite) == {}
+        assert indexed_paths(store._session.database) == {}
 
 
 def test_readers_use_what_the_writer_made_and_outlive_its_end(folder: Path) -> None:
@@ -151,14 +152,14 @@ def test_readers_use_what_the_writer_made_and_outlive_its_end(folder: Path) -> N
     with opened(folder, indexed_attributes=["team"]):
         pass
     with opened(folder, read_only=True, indexed_attributes=["age"]) as reader:
-        assert set(indexed_paths(reader._session.sqlite)) == {"team"}
+        assert set(indexed_paths(reader._session.database)) == {"team"}
         stale = compiled(reader, RED)
         assert "attribute_values" in stale.where
         reds = ids(reader)
         with opened(folder, indexed_attributes=["age"]):
             pass
         query = f"SELECT r.id FROM records r WHERE {stale.where} ORDER BY r.rowid"
-        assert [row[0] for row in reader._session.sqlite.fetch(query, stale.params)] == reds
+        assert [row[0] for row in reader._session.database.fetch(query, stale.params)] == reds
         assert ids(reader) == reds
         with pytest.raises(StoreReadOnlyError):
             reader.upsert([fact(1)])
@@ -221,9 +222,9 @@ def test_erased_records_leave_nothing_in_the_index(folder: Path) -> None:
     """Proves: API-4, STORE-6."""
     with opened(folder, indexed_attributes=["team"]) as store:
         store.erase(MINE)
-        assert store._session.sqlite.fetch("SELECT DISTINCT tenant FROM attribute_values") == [("theirs",)]
+        assert store._session.database.fetch("SELECT DISTINCT tenant FROM attribute_values") == [("theirs",)]
         store.erase(Scope(tenant="theirs"))
-        assert store._session.sqlite.fetch("SELECT count(*) FROM attribute_values") == [(0,)]
+        assert store._session.database.fetch("SELECT count(*) FROM attribute_values") == [(0,)]
 
 
 SAID = {

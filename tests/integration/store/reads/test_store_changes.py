@@ -14,10 +14,10 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.encoding.indexing import acts_mask
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
-from recall_loop.memory.store.sqlite import changes as changing
-from recall_loop.memory.store.sqlite.changes import read_changes
-from recall_loop.memory.store.sqlite.schema import SCHEMA_VERSION
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables import changes as changing
+from recall_loop.memory.store.tables.changes import read_changes
+from recall_loop.memory.store.tables.database import SCHEMA_VERSION
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.search import SearchParams
@@ -52,7 +52,7 @@ class Follower:
         self.tenant, self.version, self.rows = tenant, 0, {}
 
     def follow(self, store):
-        found = read_changes(store._session.sqlite, self.tenant, self.version)
+        found = read_changes(store._session.database, self.tenant, self.version)
         assert found is not None and np.all(np.diff(found.rowids) > 0)
         for rowid in found.rowids.tolist():
             self.rows.pop(rowid, None)
@@ -100,18 +100,18 @@ def test_following_changes_always_equals_a_fresh_read(steps):
 def test_changes_name_the_row_its_neighbours_and_what_was_deleted(store):
     """Proves: STORE-3, STORE-7."""
     store.upsert([turn(f"m{n}", f"text {n}", position=n) for n in range(6)])
-    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
+    assert read_changes(store._session.database, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
     store.upsert([turn("m1", "text 1", position=1)])
-    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == []
+    assert read_changes(store._session.database, DEFAULT_TENANT, 1).rowids.tolist() == []
     store.upsert([turn("m1", "other", position=1)])
-    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+    assert read_changes(store._session.database, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
     store.delete(["m4"])
-    found = read_changes(store._session.sqlite, DEFAULT_TENANT, 2)
+    found = read_changes(store._session.database, DEFAULT_TENANT, 2)
     assert (found.version, found.rowids.tolist()) == (3, [4, 5, 6])
     store.upsert([turn("x", "elsewhere")], tenant="other")
-    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 3).rowids.size == 0
-    assert read_changes(store._session.sqlite, "nobody", 0).version == 0
-    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 4) is None
+    assert read_changes(store._session.database, DEFAULT_TENANT, 3).rowids.size == 0
+    assert read_changes(store._session.database, "nobody", 0).version == 0
+    assert read_changes(store._session.database, DEFAULT_TENANT, 4) is None
 
 
 def test_forgotten_deletions_are_no_answer(store, monkeypatch):
@@ -121,10 +121,10 @@ def test_forgotten_deletions_are_no_answer(store, monkeypatch):
     store.upsert([turn("m", "one")], tenant="other")
     for n in range(5):
         store.delete([f"m{n}"])
-    sqlite = store._session.sqlite
+    sqlite = store._session.database
     assert [read_changes(sqlite, DEFAULT_TENANT, since) is None for since in range(7)] == [True] * 3 + [False] * 4
     assert read_changes(sqlite, DEFAULT_TENANT, 3).rowids.tolist() == [3, 4, 5]
-    assert read_changes(store._session.sqlite, "other", 0).rowids.tolist() == [7]
+    assert read_changes(store._session.database, "other", 0).rowids.tolist() == [7]
 
 
 def test_embedding_anew_changes_every_row(tmp_path):
@@ -133,8 +133,8 @@ def test_embedding_anew_changes_every_row(tmp_path):
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         store.upsert([turn("m", "one")], tenant="other")
         store.maintenance.rebuild(embedder=WordHashEmbedder())
-        assert read_changes(store._session.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
-        assert read_changes(store._session.sqlite, "other", 1).rowids.tolist() == [4]
+        assert read_changes(store._session.database, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+        assert read_changes(store._session.database, "other", 1).rowids.tolist() == [4]
 
 
 # The trigger goes first: SQLite checks it against the tables at every step.
@@ -227,9 +227,9 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
         assert read(store, DEFAULT_TENANT) == before
         with store._session.searching() as side:
             assert side.marker()["schema"] == str(SCHEMA_VERSION) and side.collection.id == collection
-        assert (read_changes(store._session.sqlite, DEFAULT_TENANT, 0) is None) != lost
+        assert (read_changes(store._session.database, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])
-        found = read_changes(store._session.sqlite, DEFAULT_TENANT, 1)
+        found = read_changes(store._session.database, DEFAULT_TENANT, 1)
         assert (found.version, found.rowids.tolist()) == (2, [1, 2])
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as reader:
         assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
@@ -275,10 +275,10 @@ def test_a_store_of_schema_3_is_upgraded_and_keeps_versions_from_then_on(tmp_pat
         store.upsert([turn("m1", "changed", expires_at="2999-01-01T00:00:00Z")])
         query = "SELECT id, expires_at > 0, acts = ? FROM records ORDER BY id"
         masks = acts_mask({"kind": "message", "text": "changed"})
-        assert store._session.sqlite.fetch(query, (masks,)) == [("m1", 1, 1), ("m2", None, 1)]
-        assert store._session.sqlite.fetch("SELECT id, number FROM versions") == [("m1", 1)]
+        assert store._session.database.fetch(query, (masks,)) == [("m1", 1, 1), ("m2", None, 1)]
+        assert store._session.database.fetch("SELECT id, number FROM versions") == [("m1", 1)]
         store.delete(["m1"])
-        assert store._session.sqlite.fetch("SELECT id, number FROM versions") == []
+        assert store._session.database.fetch("SELECT id, number FROM versions") == []
         assert store.maintenance.verify().sound
 
 

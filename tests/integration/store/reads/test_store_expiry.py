@@ -88,7 +88,7 @@ def test_what_is_written_again_is_there_again_and_nothing_of_it_is_history(store
     assert store.count() == 1 and store.view(Scope()).count() == 1
     (outcome,) = store.upsert([turn(1, "first again", expires_at=FUTURE)])
     assert outcome.status == "created"
-    assert store._session.sqlite.fetch("SELECT count(*) FROM versions") == [(0,)]
+    assert store._session.database.fetch("SELECT count(*) FROM versions") == [(0,)]
     assert store.count() == 2 and store.view(Scope()).count() == 2
     store.upsert([turn(1, "first again")])
     assert store.get(["m1"], scope=Scope())[0].expires_at is None

@@ -12,9 +12,9 @@ from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.sqlite import record_queries
-from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables import record_queries
+from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
@@ -259,7 +259,7 @@ def test_looking_for_what_facts_superseded_uses_its_index(store):
     predicate = compile_predicate(Scope(user_id="u", agent_id="a"))
     query = record_queries.SUPERSEDED_SOURCES.format(where=predicate.where)
     params = (*predicate.params, "[]", "default", *predicate.params)
-    with store._session.sqlite.reading() as connection:
+    with store._session.database.reading() as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", params)]
     lookups = [line for line in plan if line.startswith("SEARCH r")]
     assert len(lookups) == 2 and all("records_superseded" in line for line in lookups), plan

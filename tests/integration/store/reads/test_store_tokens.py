@@ -19,7 +19,7 @@ TURNS = [
 def rows(store):
     """Return the ids of records with token vectors, with the bytes of these."""
     query = "SELECT r.id, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid ORDER BY r.id"
-    with store._session.sqlite.reading() as connection:
+    with store._session.database.reading() as connection:
         return dict(connection.execute(query))
 
 

@@ -26,8 +26,8 @@ from recall_loop.memory.store.encoding.indexing import supersession_key_of
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
-from recall_loop.memory.store.sqlite.record_queries import Row
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams

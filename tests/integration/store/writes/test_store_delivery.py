@@ -36,7 +36,7 @@ def turns(number, text="word"):
 def assert_equal_sides(store, records):
     """Both sides hold the same rows at the same revisions, and nothing is pending."""
     assert store.degraded_reason is None and store.maintenance.info()["pending"] == 0
-    with store._session.searching() as chroma, store._session.sqlite.reading() as connection:
+    with store._session.searching() as chroma, store._session.database.reading() as connection:
         kept = set(connection.execute("SELECT key, rowid, revision FROM records"))
         assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == kept and len(kept) == records
 

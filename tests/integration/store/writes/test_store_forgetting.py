@@ -38,7 +38,7 @@ def ids(store, tenant="default"):
 
 
 def rows(store):
-    return [row[0] for row in store._session.sqlite.fetch("SELECT id FROM records ORDER BY id")]
+    return [row[0] for row in store._session.database.fetch("SELECT id FROM records ORDER BY id")]
 
 
 def test_a_sweep_erases_what_has_expired_of_every_tenant_and_nothing_else(tmp_path):
@@ -61,7 +61,7 @@ def test_an_open_for_writing_begins_with_a_sweep(tmp_path):
     with opened(tmp_path) as store:
         store.upsert([turn(1, expires_at=PAST), turn(2), turn(3, "Thanks!", created_at=ago(8))])
         store.upsert([turn(2, "changed"), turn(3, "Thank you!", created_at=ago(8))])
-        with store._session.sqlite.transaction() as connection:
+        with store._session.database.transaction() as connection:
             connection.execute("UPDATE versions SET changed_at = changed_at - 31 * 86400000000 WHERE id = 'm2'")
         assert store.history("m2") == [] and len(store.history("m3")) == 1
     with opened(tmp_path, read_only=True) as reader:
@@ -71,9 +71,9 @@ def test_an_open_for_writing_begins_with_a_sweep(tmp_path):
     rule = RetentionRule(speech_acts=[SpeechAct.ACKNOWLEDGEMENT], older_than_days=7)
     with opened(tmp_path, history_days=None) as store:
         assert rows(store) == ["m2", "m3"]
-        assert store._session.sqlite.fetch("SELECT count(*) FROM versions") == [(2,)]
+        assert store._session.database.fetch("SELECT count(*) FROM versions") == [(2,)]
     with opened(tmp_path) as store:
-        assert store._session.sqlite.fetch("SELECT id FROM versions") == [("m3",)]
+        assert store._session.database.fetch("SELECT id FROM versions") == [("m3",)]
     settings = Settings(store_path=str(tmp_path), retention=[rule.model_dump()])
     with MemoryStore.from_settings(settings, embedder=WordHashEmbedder()) as store:
         assert rows(store) == ["m2"] and store.maintenance.verify().sound

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
-from recall_loop.memory.store.sqlite import versions as versioning
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables import versions as versioning
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.settings.settings import Settings
@@ -31,7 +31,7 @@ def home(name, town, month):
 
 def kept(store, record_id, tenant=DEFAULT_TENANT):
     query = "SELECT number, actor, action, before, after FROM versions WHERE tenant = ? AND id = ? ORDER BY number"
-    rows = store._session.sqlite.fetch(query, (tenant, record_id))
+    rows = store._session.database.fetch(query, (tenant, record_id))
     return [(*row[:3], json.loads(row[3]), json.loads(row[4])) for row in rows]
 
 

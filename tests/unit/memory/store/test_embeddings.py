@@ -197,13 +197,13 @@ def test_messages_and_facts_are_embedded_as_talk_and_all_else_is_not(tmp_path, e
 
 def stored_vectors(store) -> dict[str, bytes]:
     """Return the own vectors of a store's records by id."""
-    with store._session.sqlite.reading() as connection:
+    with store._session.database.reading() as connection:
         return dict(connection.execute("SELECT r.id, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid"))
 
 
 def stored_tokens(store) -> dict[str, bytes]:
     """Return the packed token vectors of a store's records by id."""
-    with store._session.sqlite.reading() as connection:
+    with store._session.database.reading() as connection:
         return dict(connection.execute("SELECT r.id, t.vectors FROM records r JOIN tokens t ON t.rowid = r.rowid"))
 
 

@@ -124,10 +124,10 @@ def test_each_embedder_has_its_own_format(embedder):
 
 def prepared(store, codec) -> dict[str, int]:
     """Give the store its table and the tokens of all its records; return rowids by id."""
-    with store._session.sqlite.transaction() as connection:
+    with store._session.database.transaction() as connection:
         rows = connection.execute("SELECT rowid, id FROM records").fetchall()
-        texts = StoredTokens(store._session.sqlite, "one", codec).texts(row for row, _ in rows)
-        texts |= StoredTokens(store._session.sqlite, "two", codec).texts(row for row, _ in rows)
+        texts = StoredTokens(store._session.database, "one", codec).texts(row for row, _ in rows)
+        texts |= StoredTokens(store._session.database, "two", codec).texts(row for row, _ in rows)
         packed = embed_texts(store.embedder, codec, store.dimension, [texts[row] for row, _ in rows]).tokens
         stored_tokens.drop_stale_tokens(connection, codec)
         stored_tokens.write_token_rows(connection, dict(zip((row for row, _ in rows), packed, strict=True)))
@@ -144,7 +144,10 @@ def test_stored_tokens_are_read_back_within_the_tenant(store):
     store.upsert(talk, tenant="one")
     store.upsert([{**talk[1], "id": "theirs"}], tenant="two")
     rows = prepared(store, codec)
-    mine, theirs = StoredTokens(store._session.sqlite, "one", codec), StoredTokens(store._session.sqlite, "two", codec)
+    mine, theirs = (
+        StoredTokens(store._session.database, "one", codec),
+        StoredTokens(store._session.database, "two", codec),
+    )
     assert mine.tokens(rows.values()).keys() == {rows[name] for name in ("m0", "m1", "m2")}
     assert theirs.tokens(rows.values()).keys() == theirs.texts(rows.values()).keys() == {rows["theirs"]}
     assert mine.texts([rows["m1"]]) == {rows["m1"]: ("message", "Ann: turn 1")}
@@ -160,8 +163,8 @@ def test_tokens_of_another_model_are_not_used_and_dropped_by_the_next_write(stor
     store.upsert([{"id": "a", "kind": "fact", "text": "a puppy"}], tenant="one")
     rows = prepared(store, codec)
     other = TokenCodec(codec.dimension, codec.basis, "another")
-    assert StoredTokens(store._session.sqlite, "one", other).tokens(rows.values()) == {}
-    with store._session.sqlite.transaction() as connection:
+    assert StoredTokens(store._session.database, "one", other).tokens(rows.values()) == {}
+    with store._session.database.transaction() as connection:
         stored_tokens.write_token_rows(connection, {rows["a"]: None})
         assert count(connection) == 0
         stored_tokens.write_token_rows(connection, {rows["a"]: b"old"})
@@ -169,7 +172,7 @@ def test_tokens_of_another_model_are_not_used_and_dropped_by_the_next_write(stor
         assert count(connection) == 1
         stored_tokens.drop_stale_tokens(connection, other)
         assert count(connection) == 0
-    assert StoredTokens(store._session.sqlite, "one", codec).tokens(rows.values()) == {}
+    assert StoredTokens(store._session.database, "one", codec).tokens(rows.values()) == {}
 
 
 def count(connection: sqlite3.Connection) -> int:

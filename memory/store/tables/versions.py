@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import from_microseconds, now_microseconds
-from recall_loop.memory.store.sqlite.predicate import UNEXPIRED
+from recall_loop.memory.store.tables.database import AMONG
+from recall_loop.memory.store.tables.predicate import UNEXPIRED
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, RecordVersion
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.prepared_records import ChangeOrigin
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Connection, Database
+    from recall_loop.memory.store.tables.prepared_records import ChangeOrigin
 
 # A record that is written all the time would outgrow the store.
 KEPT_VERSIONS = 1_000
@@ -25,13 +25,13 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 _INSERT = """INSERT INTO versions (tenant, id, number, changed_at, actor, action, before, after)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-_LAST = """SELECT id, max(number) FROM versions
-WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) GROUP BY id"""
+_LAST = f"""SELECT id, max(number) FROM versions
+WHERE tenant = ? AND id {AMONG} GROUP BY id"""
 _VERSIONS = f"""SELECT v.number, v.changed_at, v.actor, v.action, v.before, v.after
 FROM versions v JOIN records r ON r.tenant = v.tenant AND r.id = v.id
 WHERE v.tenant = ? AND v.id = ? AND v.changed_at >= ? AND {UNEXPIRED} ORDER BY v.number"""
 _OUTNUMBERED = "DELETE FROM versions WHERE tenant = ? AND id = ? AND number <= ?"
-_NAMED = "json_extract({side}, '$.superseded_by') IN (SELECT value FROM json_each(?))"
+_NAMED = f"json_extract({{side}}, '$.superseded_by') {AMONG}"
 _FORGET = "DELETE FROM versions WHERE tenant = ? AND "
 
 
@@ -59,7 +59,7 @@ def check_history_days(given: object) -> int | None:
     return given
 
 
-def record_versions(connection: sqlite3.Connection, changes: Iterable[RecordChange]) -> None:
+def record_versions(connection: Connection, changes: Iterable[RecordChange]) -> None:
     """Note changes, in their order, within the transaction that makes them; each record keeps its newest 1,000."""
     by_tenant: dict[str, list[RecordChange]] = {}
     for change in changes:
@@ -85,7 +85,7 @@ def _is_end(change: RecordChange) -> bool:
     return after is not None and before != after
 
 
-def sweep_versions(database: SqliteDatabase, days: int | None, now: int) -> int:
+def sweep_versions(database: Database, days: int | None, now: int) -> int:
     """Delete versions that are older than so many days, of all tenants; return how many. None = none of them.
 
     Raises:
@@ -98,7 +98,7 @@ def sweep_versions(database: SqliteDatabase, days: int | None, now: int) -> int:
         return connection.execute("DELETE FROM versions WHERE changed_at < ?", (limit,)).rowcount
 
 
-def read_versions(database: SqliteDatabase, tenant: str, record_id: str, days: int | None) -> list[RecordVersion]:
+def read_versions(database: Database, tenant: str, record_id: str, days: int | None) -> list[RecordVersion]:
     """Return the versions of a record, oldest first; none older than so many days, None = of any age.
 
     None for a record that has expired.
@@ -122,12 +122,12 @@ def read_versions(database: SqliteDatabase, tenant: str, record_id: str, days: i
     ]
 
 
-def forget_versions(connection: sqlite3.Connection, records: Iterable[tuple[str, str]]) -> None:
+def forget_versions(connection: Connection, records: Iterable[tuple[str, str]]) -> None:
     """Delete the versions of records, each given by tenant and id, within a transaction."""
     connection.executemany("DELETE FROM versions WHERE tenant = ? AND id = ?", records)
 
 
-def forget_successors(connection: sqlite3.Connection, tenant: str, ids: Collection[str]) -> None:
+def forget_successors(connection: Connection, tenant: str, ids: Collection[str]) -> None:
     """Delete the versions of other facts that name one of `ids` as their successor, within a transaction."""
     wanted = json.dumps(list(ids))
     for side in ("before", "after"):

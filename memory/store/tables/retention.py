@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.sqlite.predicate import Predicate
-from recall_loop.memory.store.sqlite.versions import MICROSECONDS_PER_DAY
+from recall_loop.memory.store.tables.predicate import Predicate
+from recall_loop.memory.store.tables.versions import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Database
     from recall_loop.state.scope import RetentionRule
 
 
@@ -40,25 +40,25 @@ def _rule_sql(rule: RetentionRule, now: int) -> tuple[list[str], list[Any]]:
     return clauses, params
 
 
-def count_by_kind(database: SqliteDatabase, predicate: Predicate) -> dict[str, int]:
+def count_by_kind(database: Database, predicate: Predicate) -> dict[str, int]:
     """Return how many rows of each kind a predicate allows; kinds without any are left out."""
     query = f"SELECT r.kind, count(*) FROM records r WHERE {predicate.where} GROUP BY r.kind ORDER BY r.kind"
     return dict(database.fetch(query, predicate.params))
 
 
-def tenants_with_expired(database: SqliteDatabase, moment: int) -> list[str]:
+def tenants_with_expired(database: Database, moment: int) -> list[str]:
     """Return the tenants that have rows which expired until `moment` (microseconds since 1970)."""
     query = "SELECT DISTINCT tenant FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?"
     return [tenant for (tenant,) in database.fetch(query, (moment,))]
 
 
-def first_expired_ids(database: SqliteDatabase, tenant: str, moment: int, limit: int) -> list[str]:
+def first_expired_ids(database: Database, tenant: str, moment: int, limit: int) -> list[str]:
     """Return the ids of a tenant's rows that expired until `moment`, at most `limit`."""
     query = "SELECT id FROM records WHERE tenant = ? AND expires_at <= ? LIMIT ?"
     return [record_id for (record_id,) in database.fetch(query, (tenant, moment, limit))]
 
 
-def tenants_named_by(database: SqliteDatabase, rule: RetentionRule, now: int) -> list[str]:
+def tenants_named_by(database: Database, rule: RetentionRule, now: int) -> list[str]:
     """Return the tenants that have rows which a rule names."""
     clauses, params = _rule_sql(rule, now)
     query = f"SELECT DISTINCT r.tenant FROM records r WHERE {' AND '.join(clauses)}"

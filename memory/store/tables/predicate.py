@@ -10,15 +10,18 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.encoding.indexing import facet_token, to_microseconds
-from recall_loop.memory.store.sqlite import trajectory_predicate
-from recall_loop.memory.store.sqlite.attribute_predicate import attribute_clauses
-from recall_loop.memory.store.sqlite.trajectory_predicate import ScorePredicate
+from recall_loop.memory.store.tables import trajectory_predicate
+from recall_loop.memory.store.tables.database import AMONG
+from recall_loop.memory.store.tables.trajectory_predicate import ScorePredicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, ScopeMode
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Dialect
 
 # The agent, agents that share a group with it, and the records of those groups (SEARCH-4). The tenant stands in
 # both halves so that each is looked up in an index of its own.
@@ -64,7 +67,7 @@ class Predicate:
         tenant: the tenant that it is confined to.
         where: SQL over `records r`.
         params: values for its question marks.
-        facets: FTS5 expression that holds for every row that `where` allows; narrows the lexical index.
+        facets: tokens of the lexical index that every row which `where` allows has; they narrow a search of it.
         column_predicate: the same as tests of columns; None where `where` looks beyond the row's own columns.
         rowwise: the same without indexes of attributes, for few rows that are known; None where it uses none.
     """
@@ -72,7 +75,7 @@ class Predicate:
     tenant: str
     where: str
     params: tuple[Any, ...]
-    facets: str
+    facets: tuple[str, ...]
     column_predicate: ColumnPredicate | None = None
     rowwise: Predicate | None = None
 
@@ -93,6 +96,7 @@ def compile_predicate(
     content_types: Iterable[ContentType | str] | None = None,
     *,
     indexed: Mapping[str, int] = NO_PATHS,
+    dialect: Dialect | None = None,
 ) -> Predicate:
     """Compile the scope and the filters of a call (SEARCH-3, SEARCH-4).
 
@@ -100,19 +104,27 @@ def compile_predicate(
     only where they ask for it.
 
     `filters.min_similarity` is a property of results, not of records: the search applies it. `indexed` are the paths of
-    attributes that the store has an index for, with their numbers.
+    attributes that the store has an index for, with their numbers; `dialect` words filters of attributes and is needed
+    for those only.
 
     Raises:
+        TypeError: filters of attributes without a `dialect`.
         InvalidInputError: an unknown content type, or none at all.
     """
     kinds = _kinds(content_types)
-    plain = _compile(scope, filters, kinds, NO_PATHS)
+    plain = _compile(scope, filters, kinds, NO_PATHS, dialect)
     if filters is None or not filters.attributes or indexed.keys().isdisjoint(filters.attributes):
         return plain
-    return replace(_compile(scope, filters, kinds, indexed), rowwise=plain)
+    return replace(_compile(scope, filters, kinds, indexed, dialect), rowwise=plain)
 
 
-def _compile(scope: Scope, filters: Filters | None, kinds: list[str] | None, indexed: Mapping[str, int]) -> Predicate:
+def _compile(
+    scope: Scope,
+    filters: Filters | None,
+    kinds: list[str] | None,
+    indexed: Mapping[str, int],
+    dialect: Dialect | None,
+) -> Predicate:
     clauses: list[str] = ["r.tenant = ?"]
     params: list[Any] = [scope.tenant]
     facets = [facet_token("t", scope.tenant)]
@@ -122,12 +134,14 @@ def _compile(scope: Scope, filters: Filters | None, kinds: list[str] | None, ind
         params += kinds
     if filters is not None:
         _add_filters(filters, clauses, params, facets)
-        found, values = attribute_clauses(filters.attributes or {}, scope.tenant, indexed)
-        clauses += found
-        params += values
-    narrow = " AND ".join(f'"{token}"' for token in dict.fromkeys(facets))
+        if filters.attributes:
+            if dialect is None:
+                raise TypeError("filters of attributes need the dialect of the store's tables")
+            found, values = dialect.attribute_clauses(filters.attributes, scope.tenant, indexed)
+            clauses += found
+            params += values
     tests = _column_predicate(scope, filters or _EVERYTHING, kinds)
-    return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})", tests)
+    return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), tuple(dict.fromkeys(facets)), tests)
 
 
 def _column_predicate(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnPredicate | None:
@@ -177,7 +191,7 @@ def _add_scope(scope: Scope, clauses: list[str], params: list[Any], facets: list
 
 def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets: list[str]) -> None:
     if filters.agent_ids is not None:
-        clauses.append("r.agent_id IN (SELECT value FROM json_each(?))")  # one parameter, however many there are
+        clauses.append(f"r.agent_id {AMONG}")  # one parameter, however many there are
         params.append(json.dumps(filters.agent_ids))
     for name in _EQUAL:
         value = getattr(filters, name)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.encoding.indexing import index_text, now_microseconds, session_key_of
-from recall_loop.memory.store.sqlite.predicate import UNEXPIRED, compile_predicate
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, ids_json
+from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, DatabaseDamagedError, ids_json
+from recall_loop.memory.store.tables.predicate import UNEXPIRED, compile_predicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SpeechAct
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.predicate import Predicate
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.tables.database import Connection, Database
+    from recall_loop.memory.store.tables.predicate import Predicate
 
 
 PAGE_RECORDS = 500
@@ -27,21 +26,21 @@ _PAGE_CHARACTERS = 16 * 1024 * 1024
 _RECORDS = "FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE"
 _BODY = "SELECT b.rowid, b.record, r.checksum FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.rowid = ?"
 # All facts that some facts superseded, directly or through others.
-SUPERSEDED_SOURCES = """WITH RECURSIVE chain (root, id, row) AS (
+SUPERSEDED_SOURCES = f"""WITH RECURSIVE chain (root, id, number) AS (
   SELECT r.superseded_by, r.id, r.rowid FROM records r
-    WHERE {where} AND r.superseded_by IN (SELECT value FROM json_each(?))
+    WHERE {{where}} AND r.superseded_by {AMONG}
   UNION SELECT c.root, r.id, r.rowid FROM chain c JOIN records r ON r.tenant = ? AND r.superseded_by = c.id
-    WHERE {where}
+    WHERE {{where}}
 )
 SELECT s.value, c.root, json_extract(b.record, '$.valid_until')
-FROM chain c JOIN bodies b ON b.rowid = c.row, json_each(b.record, '$.source_ids') s ORDER BY 3"""
+FROM chain c JOIN bodies b ON b.rowid = c.number, json_each(b.record, '$.source_ids') s ORDER BY 3"""
 
-_LINKS = """SELECT r.rowid,
- (SELECT {before} FROM records p WHERE p.thread = r.thread
+_LINKS = f"""SELECT r.rowid,
+ (SELECT {{before}} FROM records p WHERE p.thread = r.thread
    AND (p.order_key, p.rowid) < (r.order_key, r.rowid) ORDER BY p.order_key DESC, p.rowid DESC LIMIT 1),
- (SELECT {after} FROM records n WHERE n.thread = r.thread
+ (SELECT {{after}} FROM records n WHERE n.thread = r.thread
    AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
-FROM records r WHERE r.rowid IN (SELECT value FROM json_each(?)) AND r.thread IS NOT NULL"""
+FROM records r WHERE r.rowid {AMONG_ROWS} AND r.thread IS NOT NULL"""
 _NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid")
 # A turn that states nothing is no context of the turn before it: a question would make whatever was said ahead of it
 # look like its answer. A question or request is context of the next turn, which may be the reply (LIVE-2).
@@ -75,7 +74,7 @@ class RecordPage:
         return len(self.records)
 
 
-def read_page(database: SqliteDatabase, predicate: Predicate, after: str, limit: int) -> RecordPage:
+def read_page(database: Database, predicate: Predicate, after: str, limit: int) -> RecordPage:
     """Return the next page of the records that a predicate allows; see `MemoryStore.page`.
 
     Raises:
@@ -104,7 +103,7 @@ _NO_TIME = "(r.created_at IS NULL AND r.rowid < ?)"
 _PLACE = re.compile(r"(-?[0-9]{1,18}|):([0-9]{1,18})")
 
 
-def read_newest(database: SqliteDatabase, predicate: Predicate, after: str, limit: int) -> RecordPage:
+def read_newest(database: Database, predicate: Predicate, after: str, limit: int) -> RecordPage:
     """Return the next page of the records that a predicate allows, newest first; see `MemoryStore.newest`."""
     rest, place = _place_after(after)
     query = f"SELECT r.rowid, r.created_at FROM records r WHERE {predicate.where} AND {rest} {_NEWEST_FIRST}"
@@ -138,20 +137,20 @@ def _place_after(after: str) -> tuple[str, tuple[int, ...]]:
     return (_OLDER, (int(found[1]), int(found[1]), rowid)) if found[1] else (_NO_TIME, (rowid,))
 
 
-def read_by_id(database: SqliteDatabase, predicate: Predicate, ids: Sequence[str]) -> dict[str, Record]:
+def read_by_id(database: Database, predicate: Predicate, ids: Sequence[str]) -> dict[str, Record]:
     """Return the records with these ids that a predicate allows."""
-    wanted = "r.id IN (SELECT value FROM json_each(?))"
+    wanted = f"r.id {AMONG}"
     query = f"SELECT r.id, r.rowid, b.record, r.checksum {_RECORDS} {predicate.where} AND {wanted}"
     with database.reading() as connection:
         rows = connection.execute(query, (*predicate.params, json.dumps(ids)))
         return {record_id: _record(database, *row) for record_id, *row in rows}
 
 
-def _record(database: SqliteDatabase, rowid: int, body: str, checksum: int | None) -> Record:
+def _record(database: Database, rowid: int, body: str, checksum: int | None) -> Record:
     return RECORD_ADAPTER.validate_json(database.sound_body(rowid, body, checksum))
 
 
-def iterate_records(database: SqliteDatabase, predicate: Predicate) -> Iterator[Record]:
+def iterate_records(database: Database, predicate: Predicate) -> Iterator[Record]:
     """Yield the records that a predicate allows, in the order in which they were first written."""
     query = (
         f"SELECT r.rowid, b.record, r.checksum {_RECORDS} {predicate.where} AND r.rowid > ? ORDER BY r.rowid LIMIT ?"
@@ -167,29 +166,29 @@ def iterate_records(database: SqliteDatabase, predicate: Predicate) -> Iterator[
             return
 
 
-def count_matching(database: SqliteDatabase, predicate: Predicate) -> int:
+def count_matching(database: Database, predicate: Predicate) -> int:
     """Return how many records a predicate allows."""
     return int(database.fetch(f"SELECT count(*) FROM records r WHERE {predicate.where}", predicate.params)[0][0])
 
 
-def first_ids(database: SqliteDatabase, predicate: Predicate, limit: int) -> list[str]:
+def first_ids(database: Database, predicate: Predicate, limit: int) -> list[str]:
     """Return the ids of the records that a predicate allows, oldest first, at most `limit`."""
     query = f"SELECT r.id FROM records r WHERE {predicate.where} ORDER BY r.rowid LIMIT ?"
     return [row[0] for row in database.fetch(query, (*predicate.params, limit))]
 
 
-def expired_ids(database: SqliteDatabase, predicate: Predicate) -> list[str]:
+def expired_ids(database: Database, predicate: Predicate) -> list[str]:
     """Return the ids of the records that a predicate allows and that have expired."""
     query = f"SELECT r.id FROM records r WHERE {predicate.where} AND r.expires_at <= ? ORDER BY r.rowid"
     return [row[0] for row in database.fetch(query, (*predicate.params, now_microseconds()))]
 
 
-def list_tenants(database: SqliteDatabase) -> list[str]:
+def list_tenants(database: Database) -> list[str]:
     """Return the tenants that have records, sorted."""
     return [row[0] for row in database.fetch("SELECT DISTINCT tenant FROM records ORDER BY tenant")]
 
 
-def next_position(database: SqliteDatabase, scope: Scope, session: str | None) -> int | None:
+def next_position(database: Database, scope: Scope, session: str | None) -> int | None:
     """Return the position after the last message of a session; see `MemoryStore.next_position`."""
     thread = session_key_of(scope.tenant, {**scope.model_dump(), "session": session})
     if database.fetch("SELECT 1 FROM records WHERE thread = ? AND position IS NULL LIMIT 1", (thread,)):
@@ -199,13 +198,13 @@ def next_position(database: SqliteDatabase, scope: Scope, session: str | None) -
     return int(database.fetch(query, predicate.params)[0][0]) + 1
 
 
-def distinct_attribute(database: SqliteDatabase, predicate: Predicate, path: str) -> list[Any]:
+def distinct_attribute(database: Database, predicate: Predicate, path: str) -> list[Any]:
     """Return the distinct values of an attribute; see `MemoryStore.distinct_attribute`."""
-    query = f"SELECT DISTINCT b.record -> ? {_RECORDS} {predicate.where}"
-    return [json.loads(row[0]) for row in database.fetch(query, (f"$.attributes.{path}", *predicate.params)) if row[0]]
+    query = f"SELECT DISTINCT {database.dialect.json_of_attribute('b.record')} {_RECORDS} {predicate.where}"
+    return [json.loads(row[0]) for row in database.fetch(query, (path, *predicate.params)) if row[0]]
 
 
-def facts_by_key(database: SqliteDatabase, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
+def facts_by_key(database: Database, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
     """Return all facts that haven't expired with the given supersession keys; see `MemoryStore.facts_by_key`."""
     query = f"""SELECT r.slot, r.rowid, b.record, r.checksum {_RECORDS} r.tenant = ?
         AND r.slot IN (SELECT value FROM json_each(?)) AND {UNEXPIRED} ORDER BY r.rowid"""
@@ -218,7 +217,7 @@ def facts_by_key(database: SqliteDatabase, tenant: str, keys: Iterable[str]) -> 
     return found
 
 
-def superseded_sources(database: SqliteDatabase, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+def superseded_sources(database: Database, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the sources of superseded facts; see `MemoryStore.superseded_sources`."""
     predicate = compile_predicate(scope)
     query = SUPERSEDED_SOURCES.format(where=predicate.where)
@@ -226,13 +225,13 @@ def superseded_sources(database: SqliteDatabase, scope: Scope, ids: Iterable[str
     return {source: (by, until) for source, by, until in database.fetch(query, params)}
 
 
-def neighbours(connection: sqlite3.Connection, rowids: Iterable[int]) -> ThreadLinks:
+def neighbours(connection: Connection, rowids: Iterable[int]) -> ThreadLinks:
     """Return previous and next row of each message that has a thread."""
     found = connection.execute(_NEIGHBOURS, (ids_json(rowids),))
     return {rowid: (before, after) for rowid, before, after in found}
 
 
-def context_links(connection: sqlite3.Connection, rowids: Iterable[int]) -> ThreadLinks:
+def context_links(connection: Connection, rowids: Iterable[int]) -> ThreadLinks:
     """Return those of the neighbours of each message that belong into its window."""
     found = connection.execute(_CONTEXT, (ids_json(rowids),))
     return {rowid: (before, after) for rowid, before, after in found}
@@ -264,13 +263,15 @@ class Row:
 
     @property
     def record(self) -> Record:
-        """The record, parsed once. Raises `SqliteDamagedError` where it is none."""
+        """The record, parsed once. Raises `DatabaseDamagedError` where it is none."""
         content = self._content
         if isinstance(content, str):
             try:
                 content = RECORD_ADAPTER.validate_json(content)
             except ValueError as error:
-                raise SqliteDamagedError(f"the sidecar is damaged: row {self.rowid} does not hold a record") from error
+                raise DatabaseDamagedError(
+                    f"the sidecar is damaged: row {self.rowid} does not hold a record"
+                ) from error
             self._content = content  # in the place of its JSON: a long text needn't be kept twice
         return content
 

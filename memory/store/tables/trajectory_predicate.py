@@ -113,9 +113,9 @@ def score_sql(body: str) -> str:
     found = []
     for place in SCORE_PATHS:
         path = f"'{_ROOT}{place}'"
-        value = f"json_extract({body}, {path})"
-        number = f"json_type({body}, {path}) IN ('integer', 'real') AND {value} BETWEEN 0 AND 1"
-        found.append(f"CASE WHEN {number} THEN {value} END")
+        value = f"CAST(json_extract({body}, {path}) AS DOUBLE PRECISION)"
+        number = f"json_type({body}, {path}) IN ('integer', 'real')"
+        found.append(f"CASE WHEN {number} THEN CASE WHEN {value} BETWEEN 0 AND 1 THEN {value} END END")
     return f"coalesce({', '.join(found)})"
 
 

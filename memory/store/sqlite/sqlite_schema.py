@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 6
-METRIC = "cosine"
-APPLIED, PENDING = 0, 1
-
 # records: what predicates and ordering need, so that a scan touches short rows only.
 # bodies: the record itself (JSON), its own stems, and the text of its window.
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.

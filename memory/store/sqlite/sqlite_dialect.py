@@ -1,0 +1,42 @@
+"""SQL as only SQLite words it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.store.sqlite import attribute_values
+from recall_loop.memory.store.sqlite.attribute_predicate import attribute_clauses
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Connection
+
+
+class SqliteDialect:
+    """The `Dialect` of SQLite: JSON functions, and a full-text table (FTS5)."""
+
+    def attribute_clauses(
+        self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
+    ) -> tuple[list[str], list[Any]]:
+        """Return conditions on attributes; see `attribute_predicate`."""
+        return attribute_clauses(conditions, tenant, numbers)
+
+    def index_attributes(
+        self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
+    ) -> None:
+        """Keep the values of these paths in a table of their own; see `attribute_values`."""
+        attribute_values.index_attributes(connection, kept, added, dropped)
+
+    def posting(self, facets: Sequence[str], token: str) -> tuple[str, str]:
+        """Return a match of the full-text table."""
+        narrow = " AND ".join(f'"{facet}"' for facet in facets)
+        parts = (f"facets : ({narrow})" if facets else "", f'window : "{token}"')
+        return "fts MATCH ?", " AND ".join(part for part in parts if part)
+
+    def bytes_of(self, column: str) -> str:
+        """Return a text as a blob: one that is damaged can't be decoded."""
+        return f"CAST({column} AS BLOB)"
+
+    def json_of_attribute(self, body: str) -> str:
+        """Return an attribute as JSON."""
+        return f"{body} -> ('$.attributes.' || ?)"

@@ -1,0 +1,164 @@
+"""What a home of the tables offers: connections, transactions, locks, and the words that only it has (HOST-1).
+
+Statements are written once, in what SQLite and PostgreSQL have in common: marks are `?` or `:name`, columns named
+`window` are quoted, sets of values are JSON arrays read by `json_each`. `Dialect` has the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from recall_loop.state.errors import StoreUnavailableError
+
+SCHEMA_VERSION = 6
+METRIC = "cosine"
+APPLIED, PENDING = 0, 1
+Parameters = Sequence[Any] | Mapping[str, Any]
+# One parameter, a JSON array, however many values there are: texts, or rowids.
+AMONG = "IN (SELECT value FROM json_each(?))"
+AMONG_ROWS = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
+
+
+class DatabaseDamagedError(StoreUnavailableError):
+    """The tables are malformed, or hold what was never written: they can be rebuilt from Chroma."""
+
+
+class LexicalIndexError(StoreUnavailableError):
+    """The lexical index is damaged, and nothing else: it can be rebuilt from the records."""
+
+
+class Cursor(Protocol):
+    """The answer to a statement.
+
+    Attributes:
+        rowcount: how many rows were changed.
+    """
+
+    @property
+    def rowcount(self) -> int: ...  # noqa: D102
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+
+
+class Connection(Protocol):
+    """A connection, inside a transaction where it is for writing."""
+
+    def execute(self, statement: str, parameters: Any = ..., /) -> Cursor:
+        """Run a statement."""
+
+    def executemany(self, statement: str, parameters: Iterable[Any], /) -> object:
+        """Run a statement once for each set of parameters."""
+
+    def new_rowids(self, count: int) -> Iterable[int]:
+        """Return rowids that no row has had, ascending; they are used up by inserting them."""
+
+    def next_commit(self) -> int:
+        """Return the number of the commit that the current transaction leads to; every call takes one."""
+
+
+class Dialect(Protocol):
+    """SQL that the homes word differently. `body` is SQL for the JSON of a record."""
+
+    def attribute_clauses(
+        self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
+    ) -> tuple[list[str], list[Any]]:
+        """Return SQL over `records r` that holds for what the conditions allow, with the values of its marks."""
+
+    def index_attributes(
+        self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
+    ) -> None:
+        """Make and drop the indexes of attributes, given by path with their numbers, within a transaction."""
+
+    def posting(self, facets: Sequence[str], token: str) -> tuple[str, str]:
+        """Return a condition on `fts` for rows that have all facets and a token in their window, and its value."""
+
+    def bytes_of(self, column: str) -> str:
+        """Return SQL for the UTF-8 bytes of a text, sound or not."""
+
+    def json_of_attribute(self, body: str) -> str:
+        """Return SQL, with one mark for the path, for an attribute as JSON; NULL where there is none."""
+
+
+class Database(Protocol):
+    """The tables of one store, safe for several threads.
+
+    Attributes:
+        file: SQLite's file; None elsewhere.
+        read_only: whether it was opened for reading only.
+        dialect: the words that only this home has.
+        other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
+        lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
+    """
+
+    file: Path | None
+    read_only: bool
+    other_side: Callable[[int], str | None] | None
+    lexical_damage: str | None
+
+    @property
+    def dialect(self) -> Dialect:
+        """The words that only this home has."""
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Give a connection that sees committed rows; raises `StoreUnavailableError` where the home fails."""
+
+    def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, as of the last commit; errors as `reading`."""
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """Give the writing connection inside a transaction: all of it is committed, or nothing.
+
+        Raises `StoreReadOnlyError` besides, where the store is open for reading only.
+        """
+
+    def exclusive(self, tenants: Iterable[str] | None) -> AbstractContextManager[object]:
+        """Hold off what other processes write of some tenants, or of all (None), until the context is left.
+
+        What this thread reads meanwhile stays true until it is written.
+        """
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a table exists."""
+
+    def meta(self) -> dict[str, str]:
+        """Return the generation marker and the other notes of the store about itself."""
+
+    def set_meta(self, values: dict[str, str]) -> None:
+        """Write notes of the store about itself; errors as `transaction`."""
+
+    def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
+        """Return a record's JSON as it was written: the one that was read, or the other side's (GUARD-6).
+
+        Raises `DatabaseDamagedError` where neither is sound.
+        """
+
+    def mark_suspect(self, *, texts: bool = True) -> None:
+        """Note that damage was met, in the tables or in texts, for the next open for writing."""
+
+    def compact(self) -> None:
+        """Give the space of deleted rows back (STORE-6); raises `StoreUnavailableError` where the home fails."""
+
+    def close(self) -> None:
+        """Close every connection. Nothing in a forked child."""
+
+
+def ids_json(rowids: Iterable[int]) -> str:
+    """Return rowids as the JSON array that `json_each` reads."""
+    return json.dumps([int(rowid) for rowid in rowids])
+
+
+def set_meta(connection: Connection, values: dict[str, str]) -> None:
+    """Write notes of the store about itself, within a transaction."""
+    connection.executemany(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", list(values.items())
+    )
