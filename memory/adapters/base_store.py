@@ -161,7 +161,7 @@ class RecallLoopStore(BaseStore):
 
     def _put(self, ops: Sequence[PutOp]) -> None:
         now = datetime.now(UTC)
-        with self._store.exclusive():
+        with self._store.exclusive(self._scope.tenant):
             by_id = {item_id(self._owners, op.namespace, op.key): op for op in ops}
             known = {record.id: record for record in self._items.held(by_id)}
             written = [
@@ -210,7 +210,7 @@ class RecallLoopStore(BaseStore):
             StoreUnavailableError: the store fails.
             StoreReadOnlyError: the store is open for reading only.
         """
-        with self._store.exclusive():
+        with self._store.exclusive(self._scope.tenant):
             expired = self._store.expired_ids(self._scope, self._items.filters(()), [self._kind])
             self._store.delete(expired, tenant=self._scope.tenant)
         return sum(not is_part_id(one) for one in expired)

@@ -63,7 +63,7 @@ def forget_records(session: StoreSession, writer: RecordWriter, predicate: Predi
     if dry_run:
         return ForgetReport(MappingProxyType(retention.count_by_kind(session.database, predicate)), dry_run=True)
     session.check_writable()
-    with session.lock:  # what is counted is what goes
+    with session.exclusive([predicate.tenant]):  # what is counted is what goes
         counts = retention.count_by_kind(session.database, predicate)
         _delete_all(session, writer, predicate.tenant, partial(record_queries.first_ids, session.database, predicate))
     return ForgetReport(MappingProxyType(counts), dry_run=False)
@@ -119,7 +119,7 @@ def sweep(session: StoreSession, writer: RecordWriter, rules: Sequence[Retention
         for tenant in retention.tenants_named_by(database, rule, now):
             predicate = retention.with_rule(compile_predicate(Scope(tenant=tenant)), rule, now)
             ruled += _delete_all(session, writer, tenant, partial(record_queries.first_ids, database, predicate))
-    with session.lock:
+    with session.exclusive(None):
         old = versions.sweep_versions(database, session.history_days, now)
     report = SweepReport(expired, ruled, old)
     if report != SweepReport():
@@ -132,7 +132,7 @@ def _delete_all(session: StoreSession, writer: RecordWriter, tenant: str, first:
     """Delete the records of which `first` names some at a time, until it names none; return how many there were."""
     deleted = 0
     while True:
-        with session.lock:  # nobody writes a record again between its being named and deleted
+        with session.exclusive([tenant]):  # nobody writes a record again between its being named and deleted
             ids = first(CHUNK)
             if not ids:
                 return deleted

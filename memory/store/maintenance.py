@@ -12,6 +12,7 @@ from recall_loop.memory.store.index.tenant_cache import INDEXED_ROWS, SCANNED_RO
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
+from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.write import stored_tokens
 
 if TYPE_CHECKING:
@@ -55,17 +56,18 @@ class Maintenance:
         query = "SELECT count(DISTINCT tenant), count(*), coalesce(sum(state), 0) FROM records"
         tenants, records, pending = session.database.fetch(query)[0]
         known = chroma_server.server_from_meta(session.database.meta())
+        shared = isinstance(session.files, OpenSchema)
         return {
             **session.marker,
             "schema": int(session.marker["schema"]),
             "dimension": session.dimension,
-            "path": None if session.files.path is None else str(session.files.path),
+            "path": session.files.place if shared or session.files.path else None,
             "url": None if known is None else known.url,
             "collection": None if known is None else known.collection,
             "read_only": session.files.read_only,
             "tenants": tenants,
             "records": records,
-            "pending": int(pending),
+            "pending": 0 if shared and known is None else int(pending),
             "vector_search": {
                 "rows_compared_in_memory": SCANNED_ROWS,
                 "rows_of_such_a_tenant": INDEXED_ROWS,
@@ -103,8 +105,7 @@ class Maintenance:
             EmbedderError: the embedder fails; the store is as before.
         """
         session = self._session
-        with session.lock:
-            session.check_writable()
+        with session.exclusive(None):
             session.repair_lexical_index()
             if embedder is not None:
                 rebuilding.re_embed(session.database, embedder, progress)
@@ -125,12 +126,12 @@ class Maintenance:
             StoreReadOnlyError: the store is open for reading only.
         """
         session = self._session
-        with session.lock:
-            session.check_writable()
+        with session.exclusive(None):
             rebuilding.start_new_generation(session.database)
             session.reset()
-            if session.files.path is not None:
+            if session.files.path is not None or isinstance(session.files, OpenSchema):
                 session.database.compact()
+            if session.files.path is not None:
                 rebuilding.remove_leftovers(session.files.path)
             session.connection.rebuild(progress)
 
@@ -158,8 +159,7 @@ class Maintenance:
             StoreUnavailableError: SQLite fails; those made until then are kept.
             StoreReadOnlyError: the store is open for reading only.
         """
-        with self._session.lock:
-            self._session.check_writable()
+        with self._session.exclusive(None):
             return stored_tokens.fill_missing_tokens(self._session.database, self._session.embedder, progress)
 
     def drop_token_vectors(self) -> None:
@@ -169,6 +169,5 @@ class Maintenance:
             StoreUnavailableError: SQLite fails.
             StoreReadOnlyError: the store is open for reading only.
         """
-        with self._session.lock:
-            self._session.check_writable()
+        with self._session.exclusive(None):
             stored_tokens.disable_tokens(self._session.database)

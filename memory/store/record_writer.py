@@ -86,7 +86,7 @@ class RecordWriter:
             every = [*chunk, *source]
             check_records([given for _, given in every])
             chunk, source = every[:UPSERT_CHUNK], iter(every[UPSERT_CHUNK:])
-        with self._session.writing(), ChromaDelivery(self._session.connection.deliver) as delivery:
+        with self._session.writing([tenant]), ChromaDelivery(self._session.connection.deliver) as delivery:
             while chunk:
                 outcomes += self._write_chunk(tenant, chunk, origin, delivery)
                 chunk = list(islice(source, UPSERT_CHUNK))
@@ -114,8 +114,8 @@ class RecordWriter:
     def _write_together(self, group: Sequence[PendingWrite]) -> None:
         """Write the drafts of several calls at once; where that fails, one call after the other."""
         try:
-            with self._session.writing():
-                drafts = [draft for one in group for draft in one.prepared]
+            drafts = [draft for one in group for draft in one.prepared]
+            with self._session.writing({draft.tenant for draft in drafts}):
                 written = self._write_records(drafts)
                 self._session.connection.deliver(written.pending)
         except StoreUnavailableError as error:
@@ -142,7 +142,7 @@ class RecordWriter:
     def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
         """Delete records by id, chunk by chunk; return how many there were."""
         deleted, keep = 0, bool(self._session.history_days)
-        with self._session.writing():
+        with self._session.writing([tenant]):
             for ids in chunks:
                 deleted += commits.delete_records(self._session.database, tenant, ids, keep_history=keep)
                 self._session.connection.flush_after_commit()
@@ -150,7 +150,7 @@ class RecordWriter:
 
     def prolong(self, tenant: str, moments: Mapping[str, datetime]) -> int:
         """Move the times at which records expire; return how many were moved."""
-        with self._session.writing():
+        with self._session.writing([tenant]):
             return prolong_records(self._session.database, tenant, moments)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Union
+from typing import TYPE_CHECKING, Any, Self, Union
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
@@ -15,6 +15,7 @@ from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
 from recall_loop.memory.store.forgetting import check_rules
 from recall_loop.memory.store.maintenance import Maintenance
+from recall_loop.memory.store.postgres.postgres_address import is_address
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import opening
 from recall_loop.memory.store.recovery.store_session import StoreSession
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+    from recall_loop.memory.store.shared.open_schema import OpenSchema
     from recall_loop.state.settings.settings import Settings
 
 _LOG = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ class MemoryStore(StoreWriting):
 
     def __init__(
         self,
-        files: OpenStoreFiles,
+        files: OpenStoreFiles | OpenSchema,
         embedder: Embedder,
         *,
         history_days: int | None = DEFAULT_HISTORY_DAYS,
@@ -84,10 +86,11 @@ class MemoryStore(StoreWriting):
         indexed_attributes: Iterable[str] | None = None,
         retention: Iterable[RetentionRule] = (),
     ) -> Self:
-        """Open the store in folder `path`, and repair it if a crash left it in need.
+        """Open the store in folder `path`, and repair it if a crash left it in need; or one in PostgreSQL (HOST-1).
 
         Args:
-            path: the store's folder.
+            path: the store's folder, or the address of a PostgreSQL database, `postgresql://user@host/database`, with
+                `?schema=name` for another schema than `recall_loop`. Any number of processes may open that for writing.
             embedder: an `Embedder`, an object of LangChain's `Embeddings`, or a name as the setting `embedder` takes
                 it, such as "provider:model"; absent = `MiniLmEmbedder()`.
             create: make a new store if there is none.
@@ -111,12 +114,19 @@ class MemoryStore(StoreWriting):
             StoreLockedError: another writer has it open.
             EmbedderMismatchError: it was made with another embedder.
             StoreReadOnlyError: the folder can't be written.
-            StoreUnavailableError: there is no store, the path is a file, or the store is damaged.
+            StoreUnavailableError: there is no store, the path is a file, the store is damaged, or PostgreSQL can't be
+                reached.
+            UnsupportedOptionError: an address is given, and the extra `postgres` isn't installed.
         """
-        folder, days, rules = opening.checked_folder(path), check_history_days(history_days), check_rules(retention)
+        days, rules = check_history_days(history_days), check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
-        how = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
-        files = partial(opening.open_folder, folder, chosen, server, attributes=indexed_attributes, **how)
+        how: dict[str, Any] = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
+        how |= {"attributes": indexed_attributes}
+        files: Callable[[], OpenStoreFiles | OpenSchema] = (
+            partial(opening.open_schema, path, chosen, server, **how)
+            if is_address(path)
+            else partial(opening.open_folder, opening.checked_folder(path), chosen, server, **how)
+        )
         store = cls(files(), chosen, history_days=days, retention=rules)
         if read_only:
             store._session.connection.notice()
@@ -182,7 +192,15 @@ class MemoryStore(StoreWriting):
 
     @staticmethod
     def exists(path: str | Path) -> bool:
-        """Return whether a folder holds a store. One that has lost its SQLite file counts only once it is rebuilt."""
+        """Return whether a folder or an address holds a store.
+
+        One that has lost its SQLite file counts only once it is rebuilt.
+
+        Raises:
+            StoreUnavailableError: the address can't be reached.
+        """
+        if is_address(path):
+            return opening.schema_exists(path)
         return (Path(path) / SIDECAR_FILE).exists()
 
     @classmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,7 @@ class StoreWriting(StoreReading):
         """
         origin, tenant = change_origin(actor, "updated"), validate_model(Scope, {"tenant": tenant}).tenant
         self._session.check_writable()
-        with self.exclusive():
+        with self.exclusive(tenant):
             found = self.get([record_id], scope=Scope(tenant=tenant))
             if not found:
                 raise RecordNotFoundError(f"there is no record with the id {display_value(record_id)}")
@@ -178,9 +178,18 @@ class StoreWriting(StoreReading):
         checked = {key: validate_model(_Expiry, {"expires_at": moment}).expires_at for key, moment in moments.items()}
         return self.writer.prolong(tenant, checked) if checked else 0
 
-    def exclusive(self) -> AbstractContextManager[object]:
-        """Hold other threads' writes off, so that what is read stays true until it is written."""
-        return self.writer.group_commit.exclusive_writes()
+    @contextmanager
+    def exclusive(self, tenant: str = DEFAULT_TENANT) -> Iterator[None]:
+        """Hold others' writes of a tenant off, so that what is read of it stays true until it is written.
+
+        In a folder those of other threads; in PostgreSQL those of other processes too.
+
+        Raises:
+            StoreUnavailableError: PostgreSQL fails, or another process writes for two minutes.
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        with self.writer.group_commit.exclusive_writes(), self._session.exclusive([tenant]):
+            yield
 
 
 class _Expiry(BaseModel):

@@ -99,7 +99,7 @@ def record_messages(
     """
     warnings: list[str] = []
     drafts = list(_drafts(owner, messages, frozenset(roles), now or datetime.now(UTC), warnings))
-    with store.exclusive():
+    with store.exclusive(owner.tenant):
         scope = validate_model(Scope, {"tenant": owner.tenant}, "place")
         known = {record.id: record for record in store.get([draft.id for draft in drafts], scope=scope)}
         session_scope = Scope(tenant=owner.tenant, user_id=owner.user_id, conversation_id=owner.conversation_id)
@@ -242,7 +242,7 @@ def record_turn(
     info = RunInfo(run_id=owner.conversation_id, run_type=LANGGRAPH_RUN_TYPE, run_status=status)
     run = convert_messages(turn, info, masking).model_copy(update={"scoring_pending": True})
     record_id = owner.key("run", *(("id", first.id) if first.id else ("text", str(len(starts)), first.content)))
-    with store.exclusive():
+    with store.exclusive(owner.tenant):
         known = next(iter(store.get([record_id], scope=Scope(tenant=owner.tenant))), None)
         if known is None or run_from_record(known).turns != run.turns:
             created = known.created_at if known is not None else first.timestamp or now

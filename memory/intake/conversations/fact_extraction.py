@@ -189,7 +189,7 @@ class _FactExtractor:
         Asking takes long: what was erased or changed meanwhile is left as it is now, and no fact is drawn from it. A
         fact that cites it among others may depend on it: it is dropped, and those others are read once more.
         """
-        with self.store.exclusive():
+        with self.store.exclusive(self.owner.tenant):
             now = self._stored(message.id for message in batch)
             same = {message.id for message in batch if now.get(message.id) == message}
             kept = [(fact, cited) for fact, cited in facts if same.issuperset(one.id for one in cited)]

@@ -70,7 +70,7 @@ def write_facts(
     now = datetime.now(UTC)
     given = [_parse_fact(fact, f"facts.{at}", now) for at, fact in enumerate(facts)]
     types = {normalise(name) for name in single_valued}
-    with store.exclusive():
+    with store.exclusive(tenant):
         new = {fact.id: fact for fact in given}
         single = [fact for fact in new.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
         older = _apply_supersession(store, tenant, new, single, now)

@@ -258,6 +258,13 @@ class ChromaIndex:
                 if collection.name.startswith(self._name):
                     self._client.delete_collection(collection.name)
 
+    def drop_others(self, prefix: str) -> None:
+        """Delete the other collections whose names begin so; what is beside this one stays."""
+        with guard("drop old collections"):
+            for collection in self._client.list_collections():
+                if collection.name.startswith(prefix) and not collection.name.startswith(self._name):
+                    self._client.delete_collection(collection.name)
+
     def close(self) -> None:
         """Close the client; an in-memory collection is dropped first."""
         with guard("be closed"):

@@ -95,12 +95,12 @@ def read_server_file(store: Path) -> ChromaServer | None:
 
 
 def resolve_server(
-    path: Path, known: ChromaServer | None, given: ChromaServer | None, *, local: bool
+    path: Path | str, known: ChromaServer | None, given: ChromaServer | None, *, local: bool
 ) -> ChromaServer | None:
     """Return the server of a store: the noted one with the given key, or the given one for a new store.
 
     Args:
-        path: the store's folder, for the message.
+        path: the store's place, for the message.
         known: the server that the store has noted.
         given: the server that the caller names.
         local: whether the store keeps its vectors in its own folder.

@@ -84,12 +84,6 @@ class CorpusStatistics:
     mean_window_terms: float
 
 
-def tenant_version(sidecar: Database, tenant: str) -> int:
-    """Return the version of a tenant's data; every write raises it."""
-    versions = sidecar.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
-    return int(versions[0][0]) if versions else 0
-
-
 def expired_rowids(
     sidecar: Database, tenant: str, after: int, until: int, among: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
@@ -184,7 +178,8 @@ def count_rows(sidecar: Database, tenant: str) -> int:
 
 def corpus_statistics(sidecar: Database, tenant: str) -> CorpusStatistics:
     """Return size and mean lengths of a tenant's corpus."""
-    query = "SELECT count(*), coalesce(sum(terms), 0), coalesce(sum(window_terms), 0) FROM records WHERE tenant = ?"
+    query = """SELECT count(*), CAST(coalesce(sum(terms), 0) AS DOUBLE PRECISION),
+        CAST(coalesce(sum(window_terms), 0) AS DOUBLE PRECISION) FROM records WHERE tenant = ?"""
     ((count, terms, window_terms),) = sidecar.fetch(query, (tenant,))
     return CorpusStatistics(count, terms / count, window_terms / count) if count else CorpusStatistics(0, 0.0, 0.0)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.files.process_lock import ProcessLock
-from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.tenant_cache import TenantCache
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class TenantCaches:
 
     def up_to_date(self, sidecar: Database, tenant: str, dimension: int) -> TenantCache:
         """Return the tenant's cache, brought up to date."""
-        version = row_queries.tenant_version(sidecar, tenant)
+        version = sidecar.tenant_version(tenant)
         with self._lock:
             kept = self._tenants.get(tenant)
             known = kept is not None

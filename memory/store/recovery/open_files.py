@@ -50,6 +50,11 @@ class OpenStoreFiles:
     api_key: str | None = None
     repairs: list[str] = field(default_factory=list)
 
+    @property
+    def place(self) -> str:
+        """The folder, for messages."""
+        return "in memory" if self.path is None else str(self.path)
+
     @cached_property
     def chroma_folder(self) -> Path | None:
         """Chroma's folder; None where it is in memory or on a server."""

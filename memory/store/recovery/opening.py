@@ -13,13 +13,16 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaInde
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, SIDECAR_FILE, WriterLock
+from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
+from recall_loop.memory.store.postgres.postgres_store import NoStoreError, PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
+from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
-from recall_loop.memory.store.tables.database import METRIC, SCHEMA_VERSION
+from recall_loop.memory.store.tables.database import METRIC, PENDING, SCHEMA_VERSION
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -76,8 +79,64 @@ def open_folder(
     return files
 
 
+def open_schema(
+    address: str,
+    embedder: Embedder,
+    given: ChromaServer | None = None,
+    *,
+    create: bool,
+    read_only: bool,
+    re_embed: bool,
+    move: bool = False,
+    attributes: Iterable[str] | None = None,
+) -> OpenSchema:
+    """Open a schema of PostgreSQL, making it as needed; see `MemoryStore.open`.
+
+    What changes all of it is done by one process while the others wait.
+    """
+    database = PostgresDatabase(PostgresAddress.parse(address), create=create, read_only=read_only)
+    files = OpenSchema(database, read_only, given.api_key if given else None)
+    with _closed_on_error(files):
+        if read_only:
+            _check_marker(files, embedder, re_embed=False)
+            return files
+        with database.exclusive(None):
+            if not recovery.marker_of(database):
+                database.set_meta(recovery.new_marker(embedder))
+            _note_server(files, given, move=move)
+            _check_marker(files, embedder, re_embed=re_embed)
+            _declare_attributes(files, attributes)
+    return files
+
+
+def schema_exists(address: str) -> bool:
+    """Return whether an address holds a store.
+
+    Raises:
+        StoreUnavailableError: PostgreSQL can't be reached.
+    """
+    try:
+        PostgresDatabase(PostgresAddress.parse(address), create=False, read_only=True).close()
+    except NoStoreError:
+        return False
+    return True
+
+
+def _note_server(files: OpenSchema, given: ChromaServer | None, *, move: bool) -> None:
+    """Note the server that a schema's vectors go to from now on; a new one is sent all of them."""
+    known = chroma_server.server_from_meta(files.database.meta())
+    if given is None or given.url is None:
+        return
+    if known is not None and not move:
+        chroma_server.resolve_server(files.place, known, given, local=False)
+        return
+    files.database.set_meta(replace(given, collection=None).note())
+    with files.database.transaction() as connection:
+        connection.execute(f"UPDATE records SET state = {PENDING}, claimed_until = 0 WHERE state <> {PENDING}")
+
+
 @contextmanager
-def _closed_on_error(files: OpenStoreFiles) -> Iterator[None]:
+def _closed_on_error(files: OpenStoreFiles | OpenSchema) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -85,7 +144,7 @@ def _closed_on_error(files: OpenStoreFiles) -> Iterator[None]:
         raise
 
 
-def _declare_attributes(files: OpenStoreFiles, paths: Iterable[str] | None) -> None:
+def _declare_attributes(files: OpenStoreFiles | OpenSchema, paths: Iterable[str] | None) -> None:
     wanted = None if paths is None else checked_paths(paths)
     if wanted is not None and not files.read_only:
         declare_paths(files.database, wanted)
@@ -150,29 +209,29 @@ def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bo
     chroma_server.resolve_server(path, known, given, local=known is None)
 
 
-def _check_marker(files: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) -> None:
-    if not files.read_only:
+def _check_marker(files: OpenStoreFiles | OpenSchema, embedder: Embedder, *, re_embed: bool) -> None:
+    if not files.read_only and isinstance(files, OpenStoreFiles):
         upgrade_schema(files.database)
     marker = recovery.marker_of(files.database)
     if not marker:
-        raise StoreUnavailableError(f"{files.path}: the store was never finished; open it once for writing")
+        raise StoreUnavailableError(f"{files.place}: the store was never finished; open it once for writing")
     if marker["schema"] in UPGRADABLE_SCHEMAS and files.read_only:
         made = f"made with schema {marker['schema']}"
-        raise StoreUnavailableError(f"{files.path}: {made}; open it once for writing to upgrade it")
+        raise StoreUnavailableError(f"{files.place}: {made}; open it once for writing to upgrade it")
     if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
         raise StoreUnavailableError(
-            f"{files.path}: made with schema {marker['schema']} and metric {marker['metric']}; "
+            f"{files.place}: made with schema {marker['schema']} and metric {marker['metric']}; "
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
     if not files.read_only:
         rebuilding.update_words(files.database)
     elif not recovery.has_current_words(files.database):
         made = "indexed by an earlier version"
-        raise StoreUnavailableError(f"{files.path}: {made}; open it once for writing to upgrade it")
+        raise StoreUnavailableError(f"{files.place}: {made}; open it once for writing to upgrade it")
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
         rebuilding.re_embed(files.database, embedder)
         return
-    check_embedder(files.path, marker, embedder)
+    check_embedder(files.place, marker, embedder)
 
 
 def open_reader_chroma(files: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:

@@ -134,7 +134,7 @@ def _location_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[C
     return agreed, known.note()
 
 
-def check_embedder(path: Path | None, marker: Mapping[str, str], embedder: Embedder) -> None:
+def check_embedder(place: Path | str, marker: Mapping[str, str], embedder: Embedder) -> None:
     """Check that a store was made with `embedder`.
 
     Raises:
@@ -142,7 +142,7 @@ def check_embedder(path: Path | None, marker: Mapping[str, str], embedder: Embed
     """
     if marker["fingerprint"] != embedder.fingerprint:
         raise EmbedderMismatchError(
-            f"{path}: made with embedder {marker['fingerprint']} (dimension {marker['dimension']}), "
+            f"{place}: made with embedder {marker['fingerprint']} (dimension {marker['dimension']}), "
             f"opened with {embedder.fingerprint}. Open it with its own embedder, or embed everything again: "
-            f"recall-loop store rebuild --store {path} --re-embed"
+            f"recall-loop store rebuild --store {place} --re-embed"
         )

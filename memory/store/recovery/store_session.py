@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,15 @@ from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.tenant_caches import TenantCaches
 from recall_loop.memory.store.recovery import recovery, repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+from recall_loop.memory.store.shared.open_schema import OpenSchema
+from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.memory.store.tables.database import Database
     from recall_loop.state.scope import RetentionRule
 
@@ -41,7 +43,7 @@ class StoreSession:
 
     def __init__(
         self,
-        files: OpenStoreFiles,
+        files: OpenStoreFiles | OpenSchema,
         embedder: Embedder,
         history_days: int | None = None,
         retention: tuple[RetentionRule, ...] = (),
@@ -51,12 +53,16 @@ class StoreSession:
         self.embedder = embedder
         self.cache = TenantCaches()
         self.lock = ProcessLock()
-        self.connection = ChromaConnection(files, embedder, self.lock)
         self.marker = recovery.marker_of(files.database)
+        self.connection: ChromaConnection | SharedChroma = (
+            ChromaConnection(files, embedder, self.lock)
+            if isinstance(files, OpenStoreFiles)
+            else SharedChroma(files, embedder, self.lock, lambda: self.marker)
+        )
         self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
         self.damaged_texts: str | None = None
-        if files.path is not None:
+        if files.path is not None or isinstance(files, OpenSchema):
             files.database.other_side = self._from_chroma
 
     @property
@@ -102,11 +108,24 @@ class StoreSession:
         """Raise `StoreReadOnlyError` where the store is open for reading only."""
         self.lock.check_process()
         if self.files.read_only:
-            raise StoreReadOnlyError(f"{self.files.path}: the store is open for reading only")
+            raise StoreReadOnlyError(f"{self.files.place}: the store is open for reading only")
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the lock for a write, after repairing what an earlier failure has left.
+    def exclusive(self, tenants: Iterable[str] | None) -> Iterator[None]:
+        """Hold off what others write of some tenants, or of all (None): threads here, and other processes.
+
+        Raises:
+            StoreReadOnlyError: the store is open for reading only.
+            StoreUnavailableError: the home of the tables fails.
+        """
+        with self.lock:
+            self.check_writable()
+            with self.database.exclusive(tenants):
+                yield
+
+    @contextmanager
+    def writing(self, tenants: Iterable[str] | None) -> Iterator[None]:
+        """Hold off others' writes as `exclusive` does, after repairing what an earlier failure has left.
 
         Raises:
             StoreReadOnlyError: the store is open for reading only.
@@ -118,7 +137,8 @@ class StoreSession:
                 if self.database.lexical_damage is not None:
                     self.repair_lexical_index()
                 self.connection.prepare()
-                yield
+                with self.database.exclusive(tenants):
+                    yield
             except StoreUnavailableError as error:
                 if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
                     self.failed_write = f"the last write failed: {error}"
@@ -143,12 +163,12 @@ class StoreSession:
             EmbedderMismatchError: another process has embedded the store with another embedder.
         """
         self.lock.check_process()
-        if self.files.read_only:
-            found = self.database.fetch("SELECT value FROM meta WHERE key = 'generation'")
-            if found and found[0][0] != self.marker["generation"]:
-                with self.lock:
-                    repair.check_embedder(self.files.path, recovery.marker_of(self.database), self.embedder)
-                    self.reset()
+        # Only this process begins a generation of a folder that it writes.
+        shared = self.files.read_only or isinstance(self.files, OpenSchema)
+        if shared and self.database.generation() != self.marker["generation"]:
+            with self.lock:
+                repair.check_embedder(self.files.place, recovery.marker_of(self.database), self.embedder)
+                self.reset()
         return self.database
 
     def close(self) -> None:

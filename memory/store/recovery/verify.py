@@ -31,11 +31,14 @@ from recall_loop.memory.store.files.store_files import (
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.opening import check_path
+from recall_loop.memory.store.shared.open_schema import OpenSchema
+from recall_loop.memory.store.shared.outbox import count_waiting
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.database import AMONG, METRIC, SCHEMA_VERSION, DatabaseDamagedError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+    from recall_loop.memory.store.shared.shared_chroma import SharedChroma
     from recall_loop.memory.store.tables.database import Database
 
 _SHOWN = 3
@@ -124,7 +127,7 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationRepo
     return report.report()
 
 
-def verify_open(opened: OpenStoreFiles, link: ChromaConnection) -> VerificationReport:
+def verify_open(opened: OpenStoreFiles | OpenSchema, link: ChromaConnection | SharedChroma) -> VerificationReport:
     """Verify an open store; see `Maintenance.verify`."""
     report = _Findings()
     if link.reason is not None:
@@ -133,7 +136,7 @@ def verify_open(opened: OpenStoreFiles, link: ChromaConnection) -> VerificationR
     return report.report()
 
 
-def _verify(report: _Findings, files: OpenStoreFiles, chroma: ChromaIndex | None) -> None:
+def _verify(report: _Findings, files: OpenStoreFiles | OpenSchema, chroma: ChromaIndex | None) -> None:
     database = files.database
     try:
         if isinstance(database, SqliteDatabase) and not _file_is_whole(report, database):
@@ -141,6 +144,7 @@ def _verify(report: _Findings, files: OpenStoreFiles, chroma: ChromaIndex | None
         if not _marker_is_known(report, database):
             return
         _rows(report, database)
+        _outbox(report, database, files)
         if isinstance(database, SqliteDatabase):
             _lexical(report, database)
         if files.path is not None:
@@ -186,13 +190,18 @@ def _rows(report: _Findings, database: Database) -> None:
             if count:
                 report.findings.append(f"{words}: {count}")
         odd = connection.execute(_LENGTHS, (2 * dimension, 2 * dimension)).fetchone()[0]
-        pending, gone = connection.execute(
-            "SELECT (SELECT count(*) FROM records WHERE state = 1), (SELECT count(*) FROM tombstones WHERE state = 1)"
-        ).fetchone()
     if odd:
         report.findings.append(f"vectors with a length other than {dimension}: {odd}")
+
+
+def _outbox(report: _Findings, database: Database, files: OpenStoreFiles | OpenSchema) -> None:
+    """Count what Chroma has still to hear of: another process may be about to send it, where several write."""
+    if isinstance(files, OpenSchema) and files.chroma_location() is None:
+        return
+    pending, gone = count_waiting(database)
     if pending or gone:
-        report.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
+        said = report.notes if isinstance(files, OpenSchema) else report.findings
+        said.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
 
 
 def _lexical(report: _Findings, database: SqliteDatabase) -> None:

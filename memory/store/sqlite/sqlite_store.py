@@ -263,6 +263,15 @@ class SqliteDatabase:
                 if texts and note.tell() == 0:
                     note.write(SUSPECT_TEXTS)
 
+    def tenant_version(self, tenant: str) -> int:
+        """Return the version of a tenant's data; every write raises it."""
+        versions = self.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
+        return int(versions[0][0]) if versions else 0
+
+    def generation(self) -> str:
+        """Return the id of the index generation."""
+        return str(self.fetch("SELECT value FROM meta WHERE key = 'generation'")[0][0])
+
     def has_table(self, name: str) -> bool:
         """Return whether a table exists; a file that a crash left empty has none."""
         with self._lock:

@@ -127,6 +127,12 @@ class Database(Protocol):
         What this thread reads meanwhile stays true until it is written.
         """
 
+    def tenant_version(self, tenant: str) -> int:
+        """Return the version of a tenant's data; every write raises it."""
+
+    def generation(self) -> str:
+        """Return the id of the index generation; see `MemoryStore.generation`."""
+
     def has_table(self, name: str) -> bool:
         """Return whether a table exists."""
 

@@ -44,8 +44,8 @@ FROM records r WHERE r.rowid {AMONG_ROWS} AND r.thread IS NOT NULL"""
 _NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid")
 # A turn that states nothing is no context of the turn before it: a question would make whatever was said ahead of it
 # look like its answer. A question or request is context of the next turn, which may be the reply (LIVE-2).
-_STATES = f"({{0}}.acts = 0 OR {{0}}.acts & {SpeechAct.STATEMENT.bit})"
-_ASKS = f"p.acts & {SpeechAct.QUESTION.bit | SpeechAct.REQUEST.bit}"
+_STATES = f"({{0}}.acts = 0 OR {{0}}.acts & {SpeechAct.STATEMENT.bit} != 0)"
+_ASKS = f"p.acts & {SpeechAct.QUESTION.bit | SpeechAct.REQUEST.bit} != 0"
 _CONTEXT = _LINKS.format(
     before=f"CASE WHEN {_STATES.format('p')} OR {_ASKS} THEN p.rowid END",
     after=f"CASE WHEN {_STATES.format('n')} THEN n.rowid END",

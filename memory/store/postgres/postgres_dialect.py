@@ -1,0 +1,114 @@
+"""SQL as only PostgreSQL words it. A record's JSON is text there too; `json_of` reads it (`schema`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.store.postgres.marks import without_nul
+from recall_loop.memory.store.postgres.postgres_schema import WORD_CHARACTERS
+from recall_loop.memory.store.tables.attribute_index import INDEX_KEY
+from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Connection
+
+_ORDER = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_NULL = "CAST('null' AS JSONB)"
+
+
+class PostgresDialect:
+    """The `Dialect` of PostgreSQL: JSONB, and arrays of words with an inverted index (GIN)."""
+
+    def attribute_clauses(
+        self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
+    ) -> tuple[list[str], list[Any]]:
+        """Return conditions on attributes; PostgreSQL itself knows which of them have an index."""
+        del tenant, numbers
+        clauses: list[str] = []
+        params: list[Any] = []
+        for path, operators in iterate_conditions(conditions):
+            for operator, value in operators.items():
+                clause, values = _condition(_value("j.record", path), operator, value)
+                clauses.append(clause)
+                params += values
+        if not clauses:
+            return [], []
+        return [f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(clauses)})"], params
+
+    def index_attributes(
+        self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
+    ) -> None:
+        """Make and drop an index of each attribute's value, for conditions of equality."""
+        del kept
+        for number in dropped.values():
+            connection.execute(f"DROP INDEX IF EXISTS {_index_name(number)}")
+        for path, number in added.items():
+            # Of hashes: an entry of a B-tree has a greatest length, an attribute has none.
+            value = _value("record", path)
+            connection.execute(f"CREATE INDEX IF NOT EXISTS {_index_name(number)} ON bodies USING hash (({value}))")
+
+    def posting(self, facets: Sequence[str], token: str) -> tuple[str, Any]:
+        """Return a condition on the words of a row, among which a facet begins with `#`."""
+        return "words @> CAST(? AS TEXT[])", [*(f"#{facet}" for facet in facets), token[:WORD_CHARACTERS]]
+
+    def bytes_of(self, column: str) -> str:
+        """Return a text's bytes."""
+        return f"convert_to({column}, 'UTF8')"
+
+    def json_of_attribute(self, body: str) -> str:
+        """Return an attribute as JSON."""
+        return f"CAST(json_of({body}) -> 'attributes' #> string_to_array(?, '.') AS TEXT)"
+
+
+def _index_name(number: int) -> str:
+    return INDEX_KEY.replace(":", "_") + str(number)
+
+
+def _quoted(text: str) -> str:
+    return "'" + without_nul(text).replace("'", "''") + "'"
+
+
+def _value(body: str, path: str) -> str:
+    """Return SQL for the value of an attribute as JSONB; NULL where there is none."""
+    return f"json_of({body}) -> 'attributes'" + "".join(f" -> {_quoted(name)}" for name in split_path(path))
+
+
+def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:
+    if operator == "exists":
+        return f"({value}) IS {'NOT ' if wanted else ''}NULL", []
+    if operator == "in":
+        return _any_of(value, wanted)
+    if operator == "eq":
+        found = f"coalesce({value}, {_NULL})" if wanted is None else f"({value})"
+        return f"{found} = CAST(? AS JSONB)", [_json(wanted)]
+    if operator == "ne":
+        sign = "<>" if wanted is None else "IS DISTINCT FROM"
+        return f"({value}) {sign} CAST(? AS JSONB)", [_json(wanted)]
+    return _comparison(value, _ORDER[operator], wanted)
+
+
+def _comparison(value: str, sign: str, wanted: JsonScalar) -> tuple[str, list[Any]]:
+    """Return a comparison with values of the same type only: text by its code points, numbers by their size."""
+    if isinstance(wanted, str):
+        text = f"(({value}) #>> '{{}}') COLLATE \"C\""
+        return f"CASE WHEN jsonb_typeof({value}) = 'string' THEN {text} {sign} ? ELSE FALSE END", [wanted]
+    number = f"CAST(({value}) #>> '{{}}' AS NUMERIC)"
+    return (
+        f"CASE WHEN jsonb_typeof({value}) = 'number' THEN {number} {sign} CAST(? AS NUMERIC) ELSE FALSE END",
+        [json.dumps(wanted)],
+    )
+
+
+def _any_of(value: str, wanted: Iterable[JsonScalar]) -> tuple[str, list[Any]]:
+    given = list(wanted)
+    found = f"coalesce({value}, {_NULL})" if None in given else f"({value})"
+    return f"{found} IN (SELECT jsonb_array_elements(CAST(? AS JSONB)))", [_json(given)]
+
+
+def _json(value: JsonScalar | list[JsonScalar]) -> str:
+    """Return a value as JSON that JSONB takes: it knows no NUL character, and records are read the same way."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_json, value))}]"
+    return json.dumps(without_nul(value) if isinstance(value, str) else value)

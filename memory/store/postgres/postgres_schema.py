@@ -1,0 +1,162 @@
+"""Tables and functions of a store in PostgreSQL.
+
+The tables are those of SQLite (`memory/store/sqlite/sqlite_schema.py` says what each is for), so that the same
+statements run on both. The functions are those of SQLite's that the statements use; text is compared by its bytes.
+"""
+
+from __future__ import annotations
+
+# Longer words are indexed by their beginning: an entry of an inverted index has a greatest length.
+WORD_CHARACTERS = 600
+
+_TEXT = 'text COLLATE "C"'
+
+# JSONB can't hold a NUL character, which a record's JSON has escaped: U+FFFD stands for it.
+_FUNCTIONS = rf"""
+CREATE FUNCTION json_of(body text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN strpos(body, '\u0000') = 0 THEN CAST(body AS jsonb)
+  ELSE CAST(regexp_replace(body, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g') AS jsonb) END;
+CREATE FUNCTION json_at(body text, path text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN json_of(body) #> string_to_array(substr(path, 3), '.');
+CREATE FUNCTION json_extract(body text, path text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN json_at(body, path) #>> '{{}}';
+CREATE FUNCTION json_kind(value jsonb) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE jsonb_typeof(value) WHEN 'string' THEN 'text' WHEN 'number' THEN 'real' WHEN 'boolean' THEN value #>> '{{}}'
+  ELSE jsonb_typeof(value) END;
+CREATE FUNCTION json_type(body text, path text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN json_kind(json_at(body, path));
+CREATE FUNCTION json_members(list jsonb) RETURNS TABLE (value text, type text)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+  SELECT e.value #>> '{{}}', json_kind(e.value)
+  FROM jsonb_array_elements(CASE WHEN jsonb_typeof(list) = 'array' THEN list ELSE '[]' END) AS e (value);
+END;
+CREATE FUNCTION json_each(list text) RETURNS TABLE (value text, type text)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+  SELECT m.value, m.type FROM json_members(json_of(list)) m;
+END;
+CREATE FUNCTION json_each(body text, path text) RETURNS TABLE (value text, type text)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+  SELECT m.value, m.type FROM json_members(json_at(body, path)) m;
+END;
+CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN strpos(whole, part);
+CREATE FUNCTION words_of(facets text, words text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+  SELECT coalesce(array_agg(DISTINCT left(w.word, {WORD_CHARACTERS})), '{{}}')
+  FROM unnest(string_to_array('#' || replace(facets, ' ', ' #') || ' ' || words, ' ')) AS w (word);
+END;
+"""
+
+_TABLES = f"""
+CREATE TABLE meta (key {_TEXT} PRIMARY KEY, value {_TEXT} NOT NULL);
+CREATE TABLE tenants (tenant {_TEXT} PRIMARY KEY, version bigint NOT NULL, horizon bigint NOT NULL DEFAULT 0);
+CREATE SEQUENCE rowids;
+CREATE SEQUENCE commits;
+CREATE TABLE records (
+  rowid bigint PRIMARY KEY DEFAULT nextval('rowids'),
+  tenant {_TEXT} NOT NULL, id {_TEXT} NOT NULL, key {_TEXT} NOT NULL UNIQUE, kind {_TEXT} NOT NULL,
+  agent_id {_TEXT}, group_id {_TEXT}, user_id {_TEXT}, conversation_id {_TEXT}, session {_TEXT},
+  position bigint, role {_TEXT}, label {_TEXT}, fact_type {_TEXT}, created_at bigint,
+  place {_TEXT} NOT NULL, thread {_TEXT}, order_key {_TEXT} NOT NULL,
+  valid_until bigint, superseded_by {_TEXT}, slot {_TEXT},
+  terms integer NOT NULL DEFAULT 0, window_terms integer NOT NULL DEFAULT 0,
+  revision bigint NOT NULL DEFAULT 1, state integer NOT NULL DEFAULT 1,
+  changed bigint NOT NULL DEFAULT 0,
+  expires_at bigint, acts integer NOT NULL DEFAULT 0,
+  commit_number bigint NOT NULL DEFAULT 0, checksum bigint,
+  claimed_until bigint NOT NULL DEFAULT 0,
+  UNIQUE (tenant, id)
+);
+CREATE INDEX records_kind ON records (tenant, kind);
+CREATE INDEX records_agent ON records (tenant, agent_id);
+CREATE INDEX records_group ON records (tenant, group_id);
+CREATE INDEX records_user ON records (tenant, user_id);
+CREATE INDEX records_conversation ON records (tenant, conversation_id);
+CREATE INDEX records_time ON records (tenant, created_at);
+CREATE INDEX records_thread ON records (thread, order_key, rowid) WHERE thread IS NOT NULL;
+CREATE INDEX records_pending ON records (rowid) WHERE state = 1;
+CREATE INDEX records_changed ON records (tenant, changed);
+CREATE INDEX records_slot ON records (tenant, slot) WHERE slot IS NOT NULL;
+CREATE INDEX records_superseded ON records (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
+CREATE INDEX records_expiry ON records (tenant, expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE bodies (
+  rowid bigint PRIMARY KEY, record {_TEXT} NOT NULL, terms {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL
+);
+CREATE TABLE vectors (rowid bigint PRIMARY KEY, own bytea NOT NULL, context bytea NOT NULL);
+CREATE TABLE tokens (rowid bigint PRIMARY KEY, vectors bytea NOT NULL);
+CREATE TABLE pieces (rowid bigint PRIMARY KEY, vectors bytea NOT NULL);
+ALTER TABLE vectors ALTER own SET STORAGE EXTERNAL, ALTER context SET STORAGE EXTERNAL;
+ALTER TABLE tokens ALTER vectors SET STORAGE EXTERNAL;
+ALTER TABLE pieces ALTER vectors SET STORAGE EXTERNAL;
+CREATE TABLE record_tags (record bigint NOT NULL, tag {_TEXT} NOT NULL, PRIMARY KEY (tag, record));
+CREATE INDEX record_tags_row ON record_tags (record);
+CREATE TABLE memberships (
+  tenant {_TEXT} NOT NULL, agent_id {_TEXT} NOT NULL, group_id {_TEXT} NOT NULL, records bigint NOT NULL,
+  PRIMARY KEY (tenant, agent_id, group_id)
+);
+CREATE INDEX memberships_group ON memberships (tenant, group_id, agent_id);
+CREATE TABLE tombstones (
+  key {_TEXT} PRIMARY KEY, commit_number bigint NOT NULL, state integer NOT NULL DEFAULT 1,
+  claimed_until bigint NOT NULL DEFAULT 0
+);
+CREATE INDEX tombstones_pending ON tombstones (key) WHERE state = 1;
+CREATE TABLE deleted (
+  tenant {_TEXT} NOT NULL, version bigint NOT NULL, rowid bigint NOT NULL, PRIMARY KEY (tenant, version, rowid)
+);
+CREATE TABLE versions (
+  rowid bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+  tenant {_TEXT} NOT NULL, id {_TEXT} NOT NULL, number bigint NOT NULL, changed_at bigint NOT NULL,
+  actor {_TEXT}, action {_TEXT} NOT NULL, before {_TEXT} NOT NULL, after {_TEXT} NOT NULL,
+  UNIQUE (tenant, id, number)
+);
+CREATE INDEX versions_time ON versions (changed_at);
+CREATE INDEX versions_before ON versions (tenant, json_extract(before, '$.superseded_by'))
+  WHERE json_extract(before, '$.superseded_by') IS NOT NULL;
+CREATE INDEX versions_after ON versions (tenant, json_extract(after, '$.superseded_by'))
+  WHERE json_extract(after, '$.superseded_by') IS NOT NULL;
+CREATE TABLE fts (
+  rowid bigint PRIMARY KEY, facets {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL,
+  words text[] COLLATE "C" GENERATED ALWAYS AS (words_of(facets, "window")) STORED
+);
+CREATE INDEX fts_words ON fts USING gin (words);
+"""
+
+_TRIGGERS = """
+CREATE FUNCTION note_membership() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP <> 'INSERT' THEN
+    UPDATE memberships SET records = records - 1
+      WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
+    DELETE FROM memberships WHERE tenant = old.tenant AND agent_id = old.agent_id
+      AND group_id = old.group_id AND records <= 0;
+  END IF;
+  IF TG_OP <> 'DELETE' AND new.agent_id IS NOT NULL AND new.group_id IS NOT NULL THEN
+    INSERT INTO memberships VALUES (new.tenant, new.agent_id, new.group_id, 1)
+      ON CONFLICT (tenant, agent_id, group_id) DO UPDATE SET records = memberships.records + 1;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION forget_parts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM bodies WHERE rowid = old.rowid;
+  DELETE FROM vectors WHERE rowid = old.rowid;
+  DELETE FROM tokens WHERE rowid = old.rowid;
+  DELETE FROM pieces WHERE rowid = old.rowid;
+  DELETE FROM record_tags WHERE record = old.rowid;
+  DELETE FROM fts WHERE rowid = old.rowid;
+  DELETE FROM versions WHERE tenant = old.tenant AND id = old.id;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER joins AFTER INSERT ON records FOR EACH ROW
+  WHEN (new.agent_id IS NOT NULL AND new.group_id IS NOT NULL) EXECUTE FUNCTION note_membership();
+CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records FOR EACH ROW
+  WHEN (old.agent_id IS DISTINCT FROM new.agent_id OR old.group_id IS DISTINCT FROM new.group_id)
+  EXECUTE FUNCTION note_membership();
+CREATE TRIGGER leaves AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTION note_membership();
+CREATE TRIGGER leaves_parts AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTION forget_parts();
+"""
+
+DDL = _FUNCTIONS + _TABLES + _TRIGGERS

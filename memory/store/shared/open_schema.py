@@ -1,0 +1,44 @@
+"""The open schema of a shared store; what `OpenStoreFiles` is for a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_meta
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
+
+
+@dataclass
+class OpenSchema:
+    """An open schema.
+
+    Attributes:
+        database: the tables.
+        read_only: whether it was opened for reading only.
+        api_key: key of the Chroma server.
+        repairs: repairs that were made, in words.
+    """
+
+    database: PostgresDatabase
+    read_only: bool = False
+    api_key: str | None = None
+    repairs: list[str] = field(default_factory=list)
+    path: Path | None = None
+
+    @property
+    def place(self) -> str:
+        """The address, for messages; without a password."""
+        return str(self.database.address)
+
+    def chroma_location(self) -> ChromaServer | None:
+        """Return the Chroma server of the store, as its tables note it; None = vectors are compared one by one."""
+        known = server_from_meta(self.database.meta())
+        return None if known is None else replace(known, api_key=self.api_key)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()

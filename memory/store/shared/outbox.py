@@ -1,0 +1,115 @@
+"""Rows that Chroma has still to hear of, taken by whichever process is free (HOST-2).
+
+A row that was written or deleted is pending. A process claims some, so that no other takes them meanwhile, sends what
+stands there now, and notes them as applied unless they were written again. A claim ends by itself: what a process that
+died had claimed is taken by another.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.tables.database import AMONG_ROWS, APPLIED, PENDING, ids_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
+    from recall_loop.memory.store.tables.database import Database
+
+BATCH = 1000
+# Longer than any request to Chroma takes until it fails: a row is never sent by two processes at once.
+CLAIM_SECONDS = 90
+_CLAIM = f"""UPDATE {{table}} SET claimed_until = ? WHERE {{key}} IN (
+  SELECT {{key}} FROM {{table}} WHERE state = {PENDING} AND claimed_until < ?
+  ORDER BY {{key}} LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING {{key}}, {{number}}"""
+_CLAIM_ROWS = _CLAIM.format(table="records", key="rowid", number="revision")
+_CLAIM_DELETED = _CLAIM.format(table="tombstones", key="key", number="commit_number")
+_ROWS = f"""SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
+FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid WHERE r.rowid {AMONG_ROWS}"""
+_SENT = f"""UPDATE records SET claimed_until = 0, state = CASE WHEN revision = ? THEN {APPLIED} ELSE state END
+WHERE rowid = ?"""
+_HEARD = f"""UPDATE tombstones SET claimed_until = 0,
+state = CASE WHEN commit_number = ? THEN {APPLIED} ELSE state END WHERE key = ?"""
+_RETURN_ROWS = f"UPDATE records SET claimed_until = 0 WHERE rowid {AMONG_ROWS}"
+_BACK = "SELECT key FROM records WHERE key IN (SELECT value FROM json_each(?))"
+_WAITING = f"""SELECT (SELECT count(*) FROM records WHERE state = {PENDING}),
+(SELECT count(*) FROM tombstones WHERE state = {PENDING})"""
+_OF_TENANT = f"SELECT rowid FROM records WHERE tenant = ? AND state = {PENDING} LIMIT ?"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRows:
+    """What one process sends next.
+
+    Attributes:
+        rows: rows as they stand, with the revision at which each was claimed or a later one.
+        deleted: keys of deleted records, each with the commit that deleted it.
+    """
+
+    rows: Sequence[ChromaRow]
+    deleted: Sequence[tuple[str, int]]
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to send."""
+        return bool(self.rows or self.deleted)
+
+
+def claim(database: PostgresDatabase) -> ClaimedRows:
+    """Claim up to a thousand rows and as many deletions that are pending.
+
+    Raises:
+        StoreUnavailableError: PostgreSQL fails; so for the other functions.
+    """
+    now = time.time_ns() // 1000
+    until = now + CLAIM_SECONDS * 1_000_000
+    with database.side_transaction() as connection:
+        deleted = connection.execute(_CLAIM_DELETED, (until, now, BATCH)).fetchall()
+        rowids = [row[0] for row in connection.execute(_CLAIM_ROWS, (until, now, BATCH)).fetchall()]
+    rows = [_chroma_row(row) for row in database.fetch(_ROWS, (ids_json(rowids),))] if rowids else []
+    return ClaimedRows(rows, deleted)
+
+
+def _chroma_row(row: Sequence[Any]) -> ChromaRow:
+    rowid, key, tenant, revision, body, context, number, checksum = row
+    vector = np.frombuffer(context, dtype=np.float16).astype(np.float32)
+    return ChromaRow(key, tenant, rowid, revision, body, vector, number, checksum)
+
+
+def written_again(database: PostgresDatabase, keys: Sequence[str]) -> set[str]:
+    """Return those of some deleted keys under which a record stands again."""
+    import json
+
+    return {key for (key,) in database.fetch(_BACK, (json.dumps(list(keys)),))}
+
+
+def settle(database: PostgresDatabase, sent: ClaimedRows) -> None:
+    """Note what Chroma has; what was written again since stays pending."""
+    with database.side_transaction() as connection:
+        rows = sorted((row.rowid, row.revision) for row in sent.rows)
+        connection.executemany(_SENT, [(revision, rowid) for rowid, revision in rows])
+        connection.executemany(_HEARD, [(number, key) for key, number in sorted(sent.deleted)])
+
+
+def give_up(database: PostgresDatabase, claimed: ClaimedRows) -> None:
+    """Give claimed rows back unsent, for the next attempt of any process."""
+    with database.side_transaction() as connection:
+        connection.execute(_RETURN_ROWS, (ids_json(sorted(row.rowid for row in claimed.rows)),))
+        keys = [(key,) for key, _ in sorted(claimed.deleted)]
+        connection.executemany("UPDATE tombstones SET claimed_until = 0 WHERE key = ?", keys)
+
+
+def count_waiting(database: Database) -> tuple[int, int]:
+    """Return how many rows and deletions are pending."""
+    written, deleted = database.fetch(_WAITING)[0]
+    return int(written), int(deleted)
+
+
+def pending_rowids(database: Database, tenant: str, most: int) -> list[int]:
+    """Return up to `most` rows of a tenant that Chroma may not have yet."""
+    return [row for (row,) in database.fetch(_OF_TENANT, (tenant, most))]
