@@ -41,6 +41,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-snapshots", action="store_true", help="write tests/snapshots anew")
+    homes = ("sqlite", "postgres")
+    parser.addoption("--home", choices=homes, default=homes[0], help="where stores keep their tables")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -52,6 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start files with slow tests first, so that no process is left alone with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+    for item in items:
+        if item.config.getoption("--home") != "sqlite" and item.get_closest_marker("folder"):
+            item.add_marker(pytest.mark.skip(reason="about the files of a folder"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,6 +68,18 @@ def pytest_configure(config: pytest.Config) -> None:
         if upper.startswith((ENV_PREFIX, *_FOREIGN_PREFIXES)) or upper in Settings.BARE_NAMES:
             del os.environ[name]
     os.environ["LANGSMITH_TRACING"] = "false"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep the tables of every store where `--home` says."""
+    if request.config.getoption("--home") == "sqlite":
+        yield
+        return
+    from tests.homes import PostgresServer, stores_in
+
+    with stores_in(PostgresServer()):
+        yield
 
 
 @pytest.fixture(scope="session")

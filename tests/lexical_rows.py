@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def window_stems(store: MemoryStore) -> dict[int, list[str]]:
     """Return the stems of each row's window by rowid: previous turn, the record twice, next turn."""
-    rows = store._session.database.fetch("SELECT rowid, window FROM fts")
+    rows = store._session.database.fetch('SELECT rowid, "window" FROM fts')
     return {rowid: [decode_token(token) for token in window.split()] for rowid, window in rows}
 
 

@@ -28,7 +28,7 @@ def shown_place(path: str | Path) -> str:
     if not is_address(path):
         return str(path)
     parts = urlsplit(path)
-    if parts.password is None:
+    if not parts.password:
         return path
     return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{_raw_password(parts.netloc)}@", ":***@", 1)))
 

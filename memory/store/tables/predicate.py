@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 # both halves so that each is looked up in an index of its own.
 _CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
   SELECT other.agent_id FROM memberships mine CROSS JOIN memberships other
-    ON other.tenant = mine.tenant AND other.group_id = mine.group_id
-    WHERE mine.tenant = ? AND mine.agent_id = ?))
+    WHERE other.tenant = mine.tenant AND other.group_id = mine.group_id AND mine.tenant = ? AND mine.agent_id = ?))
  OR (r.tenant = ? AND r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?)))"""
 
 NO_PATHS: Mapping[str, int] = MappingProxyType({})

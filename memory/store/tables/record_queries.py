@@ -129,7 +129,7 @@ def _place_of(rowid: int, created: int | None) -> str:
 def _place_after(after: str) -> tuple[str, tuple[int, ...]]:
     """Return the condition for what follows a record on pages that begin with the newest, and its parameters."""
     if not after:
-        return "1", ()
+        return "1 = 1", ()
     found = _PLACE.fullmatch(after)
     if found is None:
         raise InvalidInputError("after", after, "`after` of the page before")

@@ -65,6 +65,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize(
     "conditions",
     [
@@ -90,6 +91,7 @@ def test_declared_paths_are_looked_up_in_their_index(folder: Path, conditions: d
         assert ids(store, filters) == before
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("conditions", [{"team": {"ne": "red"}}, {"team": None}, {"team": {"in": ["red", None]}}])
 def test_conditions_that_absence_meets_are_read_from_the_records(folder: Path, conditions: dict[str, Any]) -> None:
     """Proves: API-4."""
@@ -103,6 +105,7 @@ def test_conditions_that_absence_meets_are_read_from_the_records(folder: Path, c
         assert ids(store, filters) == before
 
 
+@pytest.mark.folder
 def test_indexes_are_made_kept_and_dropped_with_what_is_declared(folder: Path) -> None:
     """Proves: API-4."""
     reds = [f"f{at}" for at in range(0, 60, 3)]
@@ -147,6 +150,7 @@ def test_what_is_no_path_is_refused_and_leaves_the_store_closed(folder: Path, wr
         assert indexed_paths(store._session.database) == {}
 
 
+@pytest.mark.folder
 def test_readers_use_what_the_writer_made_and_outlive_its_end(folder: Path) -> None:
     """A reader that has just looked which indexes there are meets one that is gone. Proves: API-4, STORE-4."""
     with opened(folder, indexed_attributes=["team"]):
@@ -209,6 +213,7 @@ def test_names_and_values_say_nothing_to_sqlite(name: str, declared: bool) -> No
         assert store.count(MINE) == store.count(Scope(tenant="theirs")) == 3
 
 
+@pytest.mark.folder
 def test_damage_in_a_body_does_not_keep_a_store_from_opening(folder: Path) -> None:
     """Proves: API-4, STORE-4."""
     with sqlite3.connect(folder / SIDECAR_FILE) as connection:
@@ -218,6 +223,7 @@ def test_damage_in_a_body_does_not_keep_a_store_from_opening(folder: Path) -> No
         assert store.count(MINE, RED) == 20
 
 
+@pytest.mark.folder
 def test_erased_records_leave_nothing_in_the_index(folder: Path) -> None:
     """Proves: API-4, STORE-6."""
     with opened(folder, indexed_attributes=["team"]) as store:

@@ -209,6 +209,7 @@ def downgrade(folder):
     mark_chroma(folder, 1)
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path, lost):
     """Proves: STORE-4, STORE-5."""
@@ -235,6 +236,7 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
         assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_path, lost):
     """Proves: STORE-4, OPS-5."""
@@ -258,6 +260,7 @@ def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_pat
         assert store.maintenance.verify().sound
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_store_of_schema_3_is_upgraded_and_keeps_versions_from_then_on(tmp_path, lost):
     """Proves: STORE-4, API-3, LIVE-7."""
@@ -292,6 +295,7 @@ def _earlier_words(folder):
     connection.close()
 
 
+@pytest.mark.folder
 def test_a_store_with_the_words_of_an_earlier_version_is_indexed_again(tmp_path):
     """Opened for writing it is; opened for reading alone it says that it has to be. Proves: OPEN-4, STORE-4."""
     fts = SearchParams(mode=SearchMode.FTS)

@@ -183,6 +183,7 @@ def test_on_disk_both_sides_agree_and_an_erased_conversation_leaves_no_copy(tmp_
         assert b"anzibar" not in path.read_bytes(), path
 
 
+@pytest.mark.folder
 def test_facts_keep_their_ends_over_export_and_a_lost_sidecar(tmp_path):
     """Proves: STORE-2, STORE-4."""
     with MemoryStore.open(tmp_path / "a", embedder=WordHashEmbedder()) as store:
@@ -253,6 +254,7 @@ def test_the_command_line_shows_that_a_fact_has_ended(tmp_path, capsys):
     assert "until 2024-03-01" in capsys.readouterr().out
 
 
+@pytest.mark.folder
 def test_looking_for_what_facts_superseded_uses_its_index(store):
     """Proves: OPS-5 (a retrieval must not read all rows of a large tenant)."""
     write_facts(store, HOMES, single_valued=SINGLE)

@@ -38,9 +38,12 @@ def assert_equal_sides(store, records):
     assert store.degraded_reason is None and store.maintenance.info()["pending"] == 0
     with store._session.searching() as chroma, store._session.database.reading() as connection:
         kept = set(connection.execute("SELECT key, rowid, revision FROM records"))
-        assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == kept and len(kept) == records
+        assert len(kept) == records
+        if chroma is not None:  # tables in PostgreSQL need none
+            assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == kept
 
 
+@pytest.mark.folder
 def test_rows_between_chunks_reach_chroma_as_they_are_in_the_end(tmp_path):
     """Proves: STORE-2, STORE-7."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
@@ -53,6 +56,7 @@ def test_rows_between_chunks_reach_chroma_as_they_are_in_the_end(tmp_path):
         assert threading.active_count() < 20 and not any("chroma" in t.name for t in threading.enumerate())
 
 
+@pytest.mark.folder
 def test_every_row_is_read_once_however_long_the_pages_are(tmp_path, monkeypatch):
     """Proves: STORE-7."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
@@ -66,6 +70,7 @@ def test_every_row_is_read_once_however_long_the_pages_are(tmp_path, monkeypatch
             assert all((row.vector == whole[row.key]).all() for row in found)
 
 
+@pytest.mark.folder
 def test_chroma_failing_under_a_chunk_is_not_acknowledged_and_heals(tmp_path):
     """Proves: STORE-4, SEARCH-9."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
@@ -78,6 +83,7 @@ def test_chroma_failing_under_a_chunk_is_not_acknowledged_and_heals(tmp_path):
         assert_equal_sides(store, 35)
 
 
+@pytest.mark.folder
 def test_what_was_committed_is_delivered_when_a_later_chunk_fails(tmp_path):
     """Proves: STORE-2, STORE-4."""
 
@@ -100,6 +106,7 @@ def test_what_was_committed_is_delivered_when_a_later_chunk_fails(tmp_path):
         assert_equal_sides(store, 20)
 
 
+@pytest.mark.folder
 def test_a_delivery_that_failed_is_told_once_and_in_order():
     """Proves: STORE-4."""
     seen = []
@@ -140,6 +147,7 @@ store.upsert(turns(45, "other"))
 """
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_while_one_chunk_is_delivered_and_another_written_is_repaired(tmp_path, after):
     """Proves: STORE-4."""

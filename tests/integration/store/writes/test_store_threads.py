@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreLockedError
@@ -88,6 +89,7 @@ print(len(seen))
 """
 
 
+@pytest.mark.folder
 def test_two_processes_on_one_path(tmp_path: Path, root: Path) -> None:
     """Proves: STORE-4. The second writer is refused; the reader sees what is committed, and nothing else."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:

@@ -118,6 +118,7 @@ def test_what_fails_for_one_call_is_its_own(store, error):
     assert_equal_sides(store, 2)
 
 
+@pytest.mark.folder
 def test_chroma_failing_is_told_to_every_call(store):
     """Proves: STORE-4, SEARCH-9 (not one of them is acknowledged, and repeating them is)."""
     store.upsert([fact("first")])
@@ -204,6 +205,7 @@ for thread in threads: thread.join()
 """
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_under_many_writers_loses_nothing_acknowledged(tmp_path, after):
     """Proves: STORE-4 (each acknowledged write is there, or a later one of the same writer)."""

