@@ -76,7 +76,7 @@ def home(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.getoption("--home") == "sqlite":
         yield
         return
-    from tests.homes import PostgresServer, stores_in
+    from tests.foreign.postgres_home import PostgresServer, stores_in
 
     with stores_in(PostgresServer()):
         yield

@@ -121,7 +121,7 @@ def test_every_import_is_declared(root: Path, pyproject: dict[str, Any]) -> None
     # What a room may use besides; the mcp package brings its types as one of its own.
     extra = {"evals": names(extras["eval"]), "service": names(extras["mcp"]) | {"mcp-types"}}
     extra["graph"] = names(extras["ray"])
-    extra["memory"] = names(extras["multilingual"])
+    extra["memory"] = names([*extras["multilingual"], *extras["postgres"]]) | {"psycopg-pool"}
     missing = set()
     for room in _rooms(root):
         for path in (root / room).glob("*.py"):
