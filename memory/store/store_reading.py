@@ -178,9 +178,14 @@ class StoreReading:
 
         Raises:
             EmbedderError: the file of their projection is missing or damaged.
+            StoreUnavailableError: SQLite fails.
         """
         codec = codec_for_embedder(self._session.embedder)
-        return None if codec is None else StoredTokens(self._session.database, tenant, codec)
+        if codec is None:
+            return None
+        session = self._session
+        known = session.cache.up_to_date(session.database, tenant, session.dimension).tokens
+        return StoredTokens(session.database, tenant, codec, known)
 
     def _predicate(
         self, scope: Scope | None, filters: Filters | None, content_types: ContentTypeNames | None

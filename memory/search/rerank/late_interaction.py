@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,11 +47,13 @@ class _RowSimilarities(NamedTuple):
     """The best cosine of each of t query tokens with the tokens of r rows [r, t].
 
     Attributes:
-        windows: of each candidate, where it, the row before it and the one after it stand.
+        places: of each candidate the place of its window among `windows`.
+        windows: where the candidate, the row before it and the one after it stand among the rows [n, 3].
         best: the cosines.
     """
 
-    windows: Mapping[int, tuple[int, ...]]
+    places: Mapping[int, int]
+    windows: NDArray[np.int64]
     best: NDArray[np.float32]
 
 
@@ -61,26 +64,47 @@ class _WindowSimilarities(NamedTuple):
     values: NDArray[np.float32]
 
 
-class TokenSimilarities(NamedTuple):
+@dataclass(frozen=True)
+class TokenSimilarities:
     """Token matches of n candidates.
 
     Attributes:
         own, window: MaxSim with the candidate's tokens and with those of its window [n]; the mean where unknown.
-        own_best, window_best: best cosine of each of t query tokens [n, t]; −1 where there is nothing.
-        before, after: rows beside each candidate in its thread; None where there is none.
-        before_own, after_own: MaxSim with the tokens of those rows [n]; the least of `own` where there is none.
         mixed: the first score and both MaxSims, weighed, each z-scored [n].
+        before, after: rows beside each candidate in its thread; None where there is none.
+        best: best cosines of the query's tokens with each candidate and the rows beside it.
     """
 
     own: Scores
     window: Scores
-    own_best: NDArray[np.float32]
-    window_best: NDArray[np.float32]
-    before: tuple[int | None, ...]
-    after: tuple[int | None, ...]
-    before_own: Scores
-    after_own: Scores
     mixed: Scores
+    before: Sequence[int | None]
+    after: Sequence[int | None]
+    best: _WindowSimilarities
+
+    @cached_property
+    def own_best(self) -> NDArray[np.float32]:
+        """Best cosine of each of t query tokens with a candidate [n, t]; −1 where there is nothing."""
+        return np.maximum(self.best.values[:, 0], -1.0)
+
+    @cached_property
+    def window_best(self) -> NDArray[np.float32]:
+        """Best cosine of each of t query tokens with a candidate's window [n, t]; −1 where there is nothing."""
+        best: NDArray[np.float32] = np.maximum(self.best.values.max(axis=1), -1.0)
+        return best
+
+    @property
+    def before_own(self) -> Scores:
+        """MaxSim with the tokens of the row before [n]; the least of `own` where there is none."""
+        return self._beside(1)
+
+    @property
+    def after_own(self) -> Scores:
+        """MaxSim with the tokens of the row after [n]; the least of `own` where there is none."""
+        return self._beside(2)
+
+    def _beside(self, side: int) -> Scores:
+        return np.where(self.best.positions[:, side] < 0, self.own.min(), _mean(self.best.values[:, side]))
 
 
 @dataclass
@@ -122,21 +146,22 @@ class LateInteractionReranker:
         matches = self._compare(list(candidates), np.concatenate([*tokens.values()]))
         ends = np.cumsum([len(each) for each in tokens.values()])[:-1]
         parts = np.split(matches.best, ends, axis=1)
-        self._ready = {
-            query: _RowSimilarities(matches.windows, best) for query, best in zip(tokens, parts, strict=True)
-        }
+        self._ready = {query: matches._replace(best=best) for query, best in zip(tokens, parts, strict=True)}
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
         """Return the mixed scores; None where neither query nor any candidate has token vectors."""
-        found = self.compare(query, candidates)
+        rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
+        found = self.compare(query, rowids, np.array([candidate.score for candidate in candidates], dtype=np.float64))
         return None if found is None else found.mixed
 
-    def compare(self, query: str, candidates: Sequence[Candidate]) -> TokenSimilarities | None:
-        """Return all that token matches say; None where neither query nor any candidate has token vectors."""
-        rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
+    def compare(self, query: str, rowids: Sequence[int], first: Scores) -> TokenSimilarities | None:
+        """Return all that token matches say; None where neither query nor any candidate has token vectors.
+
+        `rowids` are the candidates, -1 for one that isn't in the store, and `first` their first scores [n].
+        """
         matches = self._ready.get(query)
-        if matches is None or not matches.windows.keys() >= set(rowids):
-            if not self._gather(rowids, [candidate.score for candidate in candidates]):
+        if matches is None or not matches.places.keys() >= set(rowids):
+            if not self._gather(rowids, first.tolist()):
                 return None
             matches = self._compare(rowids, self._of_query(query))
         if not matches.best.shape[1] or not any(rowid in self._held for rowid in rowids):
@@ -146,30 +171,14 @@ class LateInteractionReranker:
         if np.isnan(own).all():
             return None
         own = fill_unknown(own)
-        scores = z_scores(np.array([candidate.score for candidate in candidates], dtype=np.float64))
-        scores = scores + OWN_WEIGHT * z_scores(own)
-        known = not np.isnan(windows).all()
-        if known and any(self._neighbours.get(rowid, _NO_NEIGHBOURS) != _NO_NEIGHBOURS for rowid in rowids):
-            scores = scores + WINDOW_WEIGHT * z_scores(fill_unknown(windows))
-        return self._compared(rowids, best, own, fill_unknown(windows) if known else own, scores)
-
-    def _compared(
-        self, rowids: Sequence[int], best: _WindowSimilarities, own: Scores, window: Scores, mixed: Scores
-    ) -> TokenSimilarities:
+        scores = z_scores(first) + OWN_WEIGHT * z_scores(own)
         beside = [self._neighbours.get(rowid, _NO_NEIGHBOURS) for rowid in rowids]
-        least = float(own.min())
-        means = [np.where(best.positions[:, at] < 0, least, _mean(best.values[:, at])) for at in (1, 2)]
-        return TokenSimilarities(
-            own,
-            window,
-            np.maximum(best.values[:, 0], -1.0),
-            np.maximum(best.values.max(axis=1), -1.0),
-            tuple(before for before, _ in beside),
-            tuple(after for _, after in beside),
-            means[0],
-            means[1],
-            mixed,
-        )
+        known = not np.isnan(windows).all()
+        windows = fill_unknown(windows) if known else own
+        if known and any(pair != _NO_NEIGHBOURS for pair in beside):
+            scores = scores + WINDOW_WEIGHT * z_scores(windows)
+        before, after = zip(*beside, strict=True)
+        return TokenSimilarities(own, windows, scores, before, after, best)
 
     def _of_query(self, query: str) -> NDArray[np.float32]:
         given = self.query_tokens.get(query)
@@ -211,18 +220,20 @@ class LateInteractionReranker:
 
     def _compare(self, rowids: Sequence[int], tokens: NDArray[np.float32]) -> _RowSimilarities:
         """Return for each row of the windows that has tokens the best cosine of each query token."""
-        wanted = dict.fromkeys(row for rowid in rowids for row in self._window(rowid) if row is not None)
+        windows = [self._window(rowid) for rowid in rowids]
+        wanted = dict.fromkeys(row for window in windows for row in window if row is not None)
         held = {row: self._held[row] for row in wanted if row in self._held and len(self._held[row].values)}
-        positions = {row: position for position, row in enumerate(held)}
-        windows = {rowid: tuple(self._position(row, positions) for row in self._window(rowid)) for rowid in rowids}
+        positions: dict[int | None, int] = {row: _NOTHING if row in self._held else _UNKNOWN for row in wanted}
+        positions |= {None: _NOTHING} | {row: position for position, row in enumerate(held)}
+        standing = np.array([[positions[row] for row in window] for window in windows])
+        places = {rowid: place for place, rowid in enumerate(rowids)}
         if not held:
-            return _RowSimilarities(windows, np.zeros((0, len(tokens)), dtype=np.float32))
-        lengths = [len(packed.values) for packed in held.values()]
-        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+            return _RowSimilarities(places, standing, np.zeros((0, len(tokens)), dtype=np.float32))
+        starts = np.cumsum([0, *(len(packed.values) for packed in held.values())])[:-1]
         joined = np.concatenate([packed.values for packed in held.values()]).astype(np.float32)
         scales = np.array([packed.scale for packed in held.values()], dtype=np.float32)
-        cosines = np.ascontiguousarray(dot_products(tokens, joined).T)
-        return _RowSimilarities(windows, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
+        best = np.maximum.reduceat(dot_products(tokens, joined), starts, axis=1) * scales
+        return _RowSimilarities(places, standing, np.ascontiguousarray(best.T))
 
     def _window(self, rowid: int) -> tuple[int | None, int | None, int | None]:
         """Return a row with the one before and the one after it."""
@@ -230,7 +241,7 @@ class LateInteractionReranker:
 
     def _best(self, rowids: Sequence[int], matches: _RowSimilarities) -> _WindowSimilarities:
         """Return the best cosines of each candidate, of the row before it and of the one after it."""
-        positions = np.array([matches.windows[rowid] for rowid in rowids])
+        positions = matches.windows[[matches.places[rowid] for rowid in rowids]]
         least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
         # The last row stands for what isn't there; positions count from the end where they are negative.
         return _WindowSimilarities(positions, np.concatenate([matches.best, least])[np.maximum(positions, _NOTHING)])
@@ -246,11 +257,6 @@ class LateInteractionReranker:
         windows[unknown.any(axis=1) | (np.array(rowids) < 0)] = np.nan
         return own, windows
 
-    def _position(self, row: int | None, positions: Mapping[int, int]) -> int:
-        if row is None:
-            return _NOTHING
-        return positions.get(row, _NOTHING if row in self._held else _UNKNOWN)
-
 
 def _mean(best: NDArray[np.float32]) -> Scores:
     """Return the mean over the query's tokens; 0 where there is nothing to match."""
@@ -260,4 +266,5 @@ def _mean(best: NDArray[np.float32]) -> Scores:
 
 def fill_unknown(values: Scores) -> Scores:
     """Return `values` with the mean of the known ones in place of NaN; at least one must be known."""
-    return np.where(np.isnan(values), np.nanmean(values), values)
+    unknown = np.isnan(values)
+    return np.where(unknown, np.nanmean(values), values) if unknown.any() else values

@@ -14,7 +14,7 @@ from recall_loop.memory.search.rerank.learned_order import (
     STANDARDISED_FEATURES,
     default_ranker,
 )
-from recall_loop.memory.search.rerank.rerank import Candidate, rescale, validate_scores
+from recall_loop.memory.search.rerank.rerank import rescale, validate_scores
 from recall_loop.memory.search.scoring.fusion import session_prior, share_of_best
 from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.policy.evidence.ranking import ends_in_question
@@ -51,9 +51,8 @@ def rerank_by_tokens(
         StoreUnavailableError: the store can't be read.
     """
     best = top_positions(part.scores, part.rowids, query.parsed.options.rerank_pool)
-    rowids, first = part.rowids[best].tolist(), part.fused[best]
-    candidates = [Candidate("", "", score, rowid) for score, rowid in zip(first.tolist(), rowids, strict=True)]
-    compared = reranker.compare(query.parsed.embedded_text, candidates)
+    first = part.fused[best]
+    compared = reranker.compare(query.parsed.embedded_text, part.rowids[best].tolist(), first)
     if compared is None:
         return part
     scores = compared.mixed

@@ -1,1 +1,1 @@
-"""The files of a store: their names, the writer's lock, integrity, and writing one atomically."""
+"""The files of a store: their names, the writer's lock, integrity, writing one atomically; what its threads share."""

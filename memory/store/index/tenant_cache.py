@@ -21,6 +21,7 @@ from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.selections import MAX_SELECTIONS, Selections
 from recall_loop.memory.store.index.vectors import VectorTable
 from recall_loop.memory.store.tables.changes import read_changes
+from recall_loop.memory.store.tables.known_tokens import KnownTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,6 +88,7 @@ class TenantCache:
     postings: LRUCache[tuple[tuple[str, ...], str], NDArray[np.int64]] = field(
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
     )
+    tokens: KnownTokens = field(default_factory=KnownTokens)
     lock: ProcessLock = field(default_factory=ProcessLock)
     moment: int = 0
     next_expiry: int = 0
@@ -146,6 +148,7 @@ class TenantCache:
             return
         for rowid in rowids.tolist():
             self.rows.pop(rowid, None)
+        self.tokens.forget(rowids.tolist())
         if self._pieces is not None:
             fresh = row_queries.read_pieces(self.database, self.tenant, self.dimension, rowids)
             if len(fresh.rowids) or np.isin(self._pieces.rowids, rowids).any():
@@ -159,6 +162,7 @@ class TenantCache:
 
     def _forget(self) -> None:
         self.rows.clear()
+        self.tokens.forget()
         self._index, self._vectors, self._pieces, self._dirty = None, None, None, _NONE
         self._selections.clear()
 
@@ -277,7 +281,7 @@ class TenantCache:
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
         with self.lock:
-            total = int(self.rows.currsize) + self._selections.nbytes()
+            total = int(self.rows.currsize) + self._selections.nbytes() + self.tokens.nbytes
             total += _NONE.itemsize * int(self.postings.currsize)
             total += 0 if self._vectors is None else self._vectors.nbytes()
             total += 0 if self._pieces is None else self._pieces.nbytes

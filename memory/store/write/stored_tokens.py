@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import kind_and_text
 from recall_loop.memory.store.tables.database import AMONG_ROWS, ids_json, set_meta
+from recall_loop.memory.store.tables.known_tokens import KnownTokens
 from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links
 from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.state.errors import UnsupportedOptionError
@@ -37,17 +38,19 @@ _KEEP = "INSERT INTO tokens VALUES (?, ?) ON CONFLICT (rowid) DO UPDATE SET vect
 _CHUNK = 256
 
 _TENANTS_ROWS = f"SELECT rowid FROM records WHERE tenant || '' = ? AND rowid {AMONG_ROWS}"
+_ALONE = (None, None)
 
 
 class StoredTokens:
-    """The token vectors of one tenant, as late interaction reads them; holds nothing itself.
+    """The token vectors of one tenant, as late interaction reads them; `known` are those that were read last.
 
     Rows of another tenant are never given, whatever is asked for.
     """
 
-    def __init__(self, database: Database, tenant: str, codec: TokenCodec) -> None:
+    def __init__(self, database: Database, tenant: str, codec: TokenCodec, known: KnownTokens | None = None) -> None:
         self.codec = codec
         self._sidecar, self._tenant = database, tenant
+        self._known = KnownTokens() if known is None else known
 
     @cached_property
     def stored(self) -> bool:
@@ -61,14 +64,19 @@ class StoredTokens:
         Raises:
             StoreUnavailableError: the sidecar can't be read; so for the other methods.
         """
-        with self._sidecar.reading() as connection:
-            mine = [row for (row,) in connection.execute(_TENANTS_ROWS, (self._tenant, ids_json(rowids)))]
-            return context_links(connection, mine)
+        found = self._known.links.read(rowids, self._read_links)
+        return {rowid: pair for rowid, pair in found.items() if pair != _ALONE}
 
     def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
         """Return the stored vectors; none where the store holds those of another model or basis."""
-        if not self.stored:
-            return {}
+        return self._known.tokens.read(rowids, self._read_tokens) if self.stored else {}
+
+    def _read_links(self, rowids: list[int]) -> ThreadLinks:
+        with self._sidecar.reading() as connection:
+            mine = [row for (row,) in connection.execute(_TENANTS_ROWS, (self._tenant, ids_json(rowids)))]
+            return dict.fromkeys(rowids, _ALONE) | context_links(connection, mine)
+
+    def _read_tokens(self, rowids: list[int]) -> dict[int, PackedTokens]:
         found = self._sidecar.fetch(_TOKENS, (self._tenant, ids_json(rowids)))
         return {rowid: self.codec.unpack(vectors) for rowid, vectors in found}
 

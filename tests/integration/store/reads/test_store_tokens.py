@@ -7,6 +7,7 @@ import pytest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreReadOnlyError, UnsupportedOptionError
+from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from tests.embedders import WordHashEmbedder
 
@@ -41,6 +42,29 @@ def test_every_write_makes_them_and_a_deletion_takes_them(tmp_path, embedder):
         assert first["m1"] != second["m1"]
         store.delete(["m1"])
         assert list(rows(store)) == ["m0", "m2"]
+
+
+def test_a_reader_sees_the_tokens_and_neighbours_that_others_write(tmp_path, embedder):
+    """Proves: STORE-3, COST-1."""
+    with (
+        MemoryStore.open(tmp_path / "store", embedder=embedder) as writer,
+        MemoryStore.open(tmp_path / "store", embedder=embedder, read_only=True) as reader,
+    ):
+        writer.upsert(TURNS)
+        m0, m1, m2 = (int(rowid) for rowid in reader.view(Scope()).rowids())
+
+        def read():
+            source = reader.token_source("default")
+            packed = source.tokens([m0, m1, m2])
+            return {row: tokens.values.tolist() for row, tokens in packed.items()}, source.neighbours([m0, m1, m2])
+
+        before, links = read()
+        assert read() == (before, links) and links == {m0: (None, m1), m1: (m0, m2), m2: (m1, None)}
+        writer.upsert([{**TURNS[1], "text": "The one at noon, from the old harbour."}])
+        after, same = read()
+        assert same == links and after[m0] == before[m0] and after[m1] != before[m1]
+        writer.delete(["m1"])
+        assert read() == ({m0: before[m0], m2: before[m2]}, {m0: (None, m2), m2: (m0, None)})
 
 
 def test_they_can_be_dropped_and_made_again(tmp_path, embedder):
