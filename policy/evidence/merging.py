@@ -79,6 +79,7 @@ def merge_hits(
     # A key is made of a whole text, which takes long where the text does: once for each record.
     keys = {name: key for key, entry in pool.items() for name, _ in entry["said"] if name}
     added: set[str] = set()
+    own: set[str] = set()  # entries that are this call's, so that they may be changed
     new_evidence = duplicates = 0
     for query_hits in found:
         for hit, match in _credited_hits(query_hits, pool, iteration):
@@ -90,7 +91,11 @@ def merge_hits(
             else:
                 duplicates += 1
             new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
-            merged[key] = _credited(entry, _alignment(entry, query_hits.query, hit), match)
+            if old is not None and key not in own:
+                entry = {**entry, "matches": [*entry["matches"]]}
+            own.add(key)
+            merged[key] = entry
+            _credit(entry, _alignment(entry, query_hits.query, hit), match)
     return MergeResult(merged, frozenset(added), new_evidence, duplicates)
 
 
@@ -203,15 +208,13 @@ def _alignment(entry: PoolEntry, query: PlannedQuery, hit: SearchHit) -> list[fl
     return list(hit.alignment)
 
 
-def _credited(entry: PoolEntry, alignment: list[float], match: QueryMatch) -> PoolEntry:
-    known = any(match["query"] == other["query"] for other in entry["matches"])
-    return {
-        **entry,
-        "alignment": alignment,
-        "matches": entry["matches"] if known else [*entry["matches"], match],
-        "relevance": max(entry["relevance"], match["score"]),
-        "similarity": max(entry["similarity"], match["similarity"]),
-    }
+def _credit(entry: PoolEntry, alignment: list[float], match: QueryMatch) -> None:
+    """Give an entry, which is changed, the credit of a query that found it."""
+    entry["alignment"] = alignment
+    if all(match["query"] != other["query"] for other in entry["matches"]):
+        entry["matches"].append(match)
+    entry["relevance"] = max(entry["relevance"], match["score"])
+    entry["similarity"] = max(entry["similarity"], match["similarity"])
 
 
 def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, object]]:

@@ -67,17 +67,19 @@ class _Found:
 
     def __init__(self) -> None:
         self._wordings: dict[int, _Wording] = {}
-        self._places: dict[tuple[object, ...], list[int]] = {}
+        self._places: dict[tuple[object, ...], dict[str, list[int]]] = {}
 
     def put(self, place: int, wording: _Wording) -> None:
         """Remember the wording of the record at a place; it replaces an earlier one there."""
         self._wordings[place] = wording
-        for key in wording.keys:
-            self._places.setdefault(key, []).append(place)
+        having = self._places.setdefault(wording.owner, {})
+        for stem in wording.first_stems:
+            having.setdefault(stem, []).append(place)
 
     def same(self, wording: _Wording) -> tuple[int, _Wording] | None:
         """Return place and wording of the first kept record that says the same."""
-        places = sorted({place for key in wording.keys for place in self._places.get(key, ())})
+        having = self._places.get(wording.owner, {})
+        places = sorted({place for stem in wording.first_stems if stem in having for place in having[stem]})
         return next(
             ((place, self._wordings[place]) for place in places if wording.repeats(self._wordings[place])), None
         )
@@ -118,16 +120,16 @@ class _Wording:
     def __init__(self, entry: PoolEntry) -> None:
         record: dict[str, Any] = entry["record"]
         text = self._text = _without_opening(record["text"])
-        self._owner = tuple(record.get(name) for name in _OWNER_FIELDS)
+        self.owner = tuple(record.get(name) for name in _OWNER_FIELDS)
         self.speaker = record.get("role"), record.get("author")
         self.assists = record.get("role") == Role.ASSISTANT
         self.stems = _stem_set(text)
 
     @cached_property
-    def keys(self) -> list[tuple[object, ...]]:
-        """What a repeat has in common with this one, at least once: so many first stems that one of them is in both."""
+    def first_stems(self) -> list[str]:
+        """So many first stems that one of them is among a repeat's, too."""
         most_others = int((1 - _LEAST_SHARE) * len(self.stems))
-        return [(*self._owner, stem) for stem in sorted(self.stems)[: most_others + 1]]
+        return sorted(self.stems)[: most_others + 1]
 
     @cached_property
     def _negations(self) -> frozenset[str]:

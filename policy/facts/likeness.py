@@ -52,15 +52,15 @@ def _matter(older: Statement, newer: Statement, question: frozenset[str], rarity
 
     shared = older.terms & newer.terms
     words = [term for term in shared if term[0] != "="]
-    asked = max(weigh(question), 1e-6)
+    asked, whole, common = max(weigh(question), 1e-6), max(weigh(older.terms), 1e-6), weigh(shared)
     foreign = bool(newer.opening) and not newer.opening & older.terms
     return {
-        "overlap_older": weigh(shared) / max(weigh(older.terms), 1e-6),
-        "overlap_newer": weigh(shared) / max(weigh(newer.terms), 1e-6),
+        "overlap_older": common / whole,
+        "overlap_newer": common / max(weigh(newer.terms), 1e-6),
         "rarest": max(map(rarity, words), default=0.0),
         "shared": min(len(words), 4) / 4,
         "topic": float(len(words) < len(shared)),
-        "unasked": weigh(shared - question) / max(weigh(older.terms), 1e-6),
+        "unasked": weigh(shared - question) / whole,
         "length": _lengthy(newer),
         "length_older": _lengthy(older),
         "foreign": float(foreign),

@@ -87,12 +87,14 @@ def order_features(view: View, part: ScoredCandidates, best: NDArray[np.intp], c
     found |= _neighbour_features(rows, rowids, part.author_named[best], compared) | {"mixed": compared.mixed}
     found["named"] = part.author_named[best]
     found["reply"] = found["before_asks"] * (found["before_mixed"] - compared.mixed.min())
-    columns = [found["mixed"], *(_standard(found[name]) for name in STANDARDISED_FEATURES)]
-    return np.stack([*columns, *(found[name] for name in BINARY_FEATURES)], axis=1)
+    standard = _standard(np.stack([found[name] for name in STANDARDISED_FEATURES]))
+    return np.stack([found["mixed"], *standard, *(found[name] for name in BINARY_FEATURES)], axis=1)
 
 
 def _standard(values: Values) -> Values:
-    standard: Values = (values - values.mean()) / (values.std() + _LEAST_SPREAD)
+    """Return features [f, n], each standardised."""
+    spread = values.std(axis=1, keepdims=True) + _LEAST_SPREAD
+    standard: Values = (values - values.mean(axis=1, keepdims=True)) / spread
     return standard
 
 
@@ -137,7 +139,7 @@ def _text_features(rows: Mapping[int, Row], rowids: Sequence[int], compared: Tok
 
 
 def _flags(values: Iterable[bool]) -> Values:
-    return np.array([bool(value) for value in values], dtype=np.float64)
+    return np.array([1.0 if value else 0.0 for value in values])
 
 
 def _neighbour_features(

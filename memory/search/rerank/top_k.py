@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -76,15 +77,19 @@ class ScoredCandidates:
         """Similarities, rounded as they are shown: thresholds are compared with that."""
         return (self.raw_similarity * self.factors).round(_DIGITS)
 
-    def alignment(self, position: int) -> Alignment | None:
-        """Return how well one candidate's own words match; without token vectors its cosine stands for both means."""
+    def alignments(self, positions: Sequence[int]) -> list[Alignment | None]:
+        """Return how well candidates' own words match; without token vectors the cosine stands for both means."""
         if "cosine" not in self.signals:
-            return None
-        cosine = round(float(self.signals["cosine"][position]), _DIGITS)
-        if self.tokens is None or np.isnan(self.tokens[position, 0]):
-            return Alignment(cosine, cosine, cosine)
-        mean, least = (round(value, _DIGITS) for value in self.tokens[position].tolist())
-        return Alignment(cosine, mean, least)
+            return [None] * len(positions)
+        cosines = [round(value, _DIGITS) for value in self.signals["cosine"][positions].tolist()]
+        if self.tokens is None:
+            return [Alignment(cosine, cosine, cosine) for cosine in cosines]
+        return [
+            Alignment(cosine, cosine, cosine)
+            if math.isnan(mean)
+            else Alignment(cosine, round(mean, _DIGITS), round(least, _DIGITS))
+            for cosine, (mean, least) in zip(cosines, self.tokens[positions].tolist(), strict=True)
+        ]
 
 
 def score_candidates(
@@ -132,17 +137,18 @@ def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) 
     if not options.limit_per_type:
         ranked = ranked[: options.limit]
     buckets: dict[int, int] = {}
-    picks: list[RankedRow] = []
+    chosen: list[int] = []
     for position, kind in zip(ranked.tolist(), part.kind_codes[ranked].tolist(), strict=True):
         buckets[kind] = buckets.get(kind, 0) + 1
         if buckets[kind] <= options.limit:
-            debug = (
-                {name: _signal_debug(one, position) for name, one in part.signals.items()} if options.debug else None
-            )
-            score, similarity = float(part.scores[position]), float(part.similarity[position])
-            alignment = part.alignment(position)
-            picks.append(RankedRow(int(part.rowids[position]), score, similarity, debug, alignment))
-    return picks
+            chosen.append(position)
+    values = (part.rowids[chosen].tolist(), part.scores[chosen].tolist(), part.similarity[chosen].tolist())
+    debug = [_debug_signals(part, position) if options.debug else None for position in chosen]
+    return list(map(RankedRow, *values, debug, part.alignments(chosen)))
+
+
+def _debug_signals(part: ScoredCandidates, position: int) -> dict[str, Any]:
+    return {name: _signal_debug(signal, position) for name, signal in part.signals.items()}
 
 
 def _signal_debug(signal: NDArray[np.float64], position: int) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.store.index.vector_search import top_positions
+from recall_loop.memory.store.index.vectors import find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class VectorRetriever:
 def _scan_lookup(scan: ExactScan, part: View) -> _Lookup:
     """Look rows of a part up among all that were compared."""
     rowids = part.rowids()
-    among = None if len(rowids) == len(scan.rowids) else np.flatnonzero(np.isin(scan.rowids, rowids))
+    among = None if len(rowids) == len(scan.rowids) else np.flatnonzero(find_sorted(rowids, scan.rowids)[1])
     return lambda number, depth: scan.top_rowids(number, depth, among)
 
 
