@@ -33,6 +33,8 @@ BASIS_MODEL = MINILM_FINGERPRINT
 FORMAT_VERSION = 1
 MAX_DIMENSIONS = 65_535
 _MOST = 127
+# So many multiplications OpenBLAS does at once and on the spot.
+_DIRECT = 240_000
 # Version, dimensions, tokens, and what one step of the integers is worth.
 _HEADER = struct.Struct("<BHIf")
 
@@ -73,7 +75,7 @@ class TokenCodec:
         given = np.asarray(tokens, dtype=np.float32)
         if given.ndim != 2 or given.shape[1] != self.dimension or not np.isfinite(given).all():
             raise EmbedderError(f"token vectors of shape {given.shape}; needed: finite numbers [t, {self.dimension}]")
-        return normalise_vectors(given if self.basis is None else given @ self.basis)
+        return normalise_vectors(given if self.basis is None else _product(given, self.basis))
 
     def compress(self, tokens: NDArray[np.float32]) -> PackedTokens:
         """Return the projected vectors as integers; errors as `project`."""
@@ -122,6 +124,21 @@ def codec_for_embedder(embedder: Embedder) -> TokenCodec | None:
             f"{embedder.name}: token vectors of length {embedder.token_dimension}; allowed: 1–{MAX_DIMENSIONS}"
         )
     return TokenCodec(embedder.token_dimension, None, f"{embedder.fingerprint}/whole/{FORMAT_VERSION}")
+
+
+def _product(rows: NDArray[np.float32], basis: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return `rows` [t, d] times the basis [d, D], in blocks small enough to be multiplied without threads.
+
+    A text has too few tokens for OpenBLAS's threads to be worth waiting for: where other work holds the processors
+    that takes a hundred times as long as the product.
+    """
+    block = max(_DIRECT // basis.size, 1)
+    count = len(rows) // block
+    end, width = count * block, basis.shape[1]
+    product = np.empty((len(rows), width), dtype=np.float32)
+    np.matmul(rows[:end].reshape(count, block, len(basis)), basis, out=product[:end].reshape(count, block, width))
+    np.matmul(rows[end:], basis, out=product[end:])
+    return product
 
 
 @lru_cache(maxsize=1)

@@ -68,6 +68,16 @@ def test_packing_hardly_changes_cosines_and_takes_96_bytes_a_token(embedder):
     assert codec.fingerprint.startswith(embedder.fingerprint) and codec.width == 96
 
 
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 7, 39, 254])
+def test_a_projection_of_any_length_is_the_plain_product(count, embedder):
+    """Proves: SEARCH-5."""
+    codec = codec_for_embedder(embedder)
+    tokens = np.random.default_rng(count).standard_normal((count, codec.dimension)).astype(np.float32)
+    plain = tokens.astype(np.float64) @ codec.basis.astype(np.float64)
+    plain /= np.linalg.norm(plain, axis=1, keepdims=True)
+    assert np.allclose(codec.project(tokens), plain, atol=1e-6)
+
+
 @given(st.integers(0, 9), st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_pack_and_unpack_agree_for_any_embedder(count, width, seed):
     """Proves: SEARCH-5."""
