@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +17,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isfunction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from rich.console import Console
 
-from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder
+from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError
+from recall_loop.state.records.records import Message
+
+_FILLED_AT_ONCE = 1_000
 
 
 @dataclass
@@ -94,6 +99,51 @@ class _TimedEmbedder:
 def timed_embedder(inner: Embedder, clock: Stopwatch) -> Any:
     """Return `inner` with the clock around its methods; with token vectors if it gives any."""
     return _TimedEmbedder(inner, clock)
+
+
+_AGAIN = re.compile(r" \(\d+\)$")
+
+
+class RepeatingEmbedder:
+    """An embedder that embeds a text once, however often it is stored again with a number in brackets behind it."""
+
+    def __init__(self, inner: TokenEmbedder) -> None:
+        self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
+        self.token_dimension = inner.token_dimension
+        self.embed_queries, self.embed_queries_with_tokens = inner.embed_queries, inner.embed_queries_with_tokens
+        self._inner = inner
+        self._known: dict[str, tuple[Any, Any]] = {}
+        if isinstance(inner, ConversationalEmbedder):
+            self.conversational = RepeatingEmbedder(cast("TokenEmbedder", inner.conversational))
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        """Return unit vectors [n, d]."""
+        return self.embed_documents_with_tokens(texts)[0]
+
+    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[Any, list[Any]]:
+        """Return unit vectors [n, d], and token vectors [t, d] of each text."""
+        plain = [_AGAIN.sub("", text) for text in texts]
+        new = [text for text in dict.fromkeys(plain) if text not in self._known]
+        self._known |= dict(zip(new, zip(*self._inner.embed_documents_with_tokens(new), strict=True), strict=True))
+        return np.stack([self._known[text][0] for text in plain]), [self._known[text][1] for text in plain]
+
+
+def fill(store: MemoryStore, tenant: str, texts: Sequence[str], number: int) -> None:
+    """Write so many messages beside what a tenant has, in sessions of 20; used up, the texts come again, numbered."""
+    for start in range(0, number, _FILLED_AT_ONCE):
+        store.upsert(
+            [
+                Message(
+                    id=f"filler-{at}",
+                    text=f"{texts[at % len(texts)]} ({at // len(texts)})",
+                    author=f"speaker {at % 2}",
+                    session=f"filler-{at // 20}",
+                    position=at % 20,
+                )
+                for at in range(start, min(start + _FILLED_AT_ONCE, number))
+            ],
+            tenant=tenant,
+        )
 
 
 def instrument(store: MemoryStore, clock: Stopwatch) -> None:

@@ -107,7 +107,10 @@ class OnnxModel:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         if tokens is not None:
             tokens.extend(vectors[:0] for _ in texts)
-        encoded = self.tokenizer.encode_batch([text[:READ_CHARACTERS] for text in texts])
+        read = [text[:READ_CHARACTERS] for text in texts]
+        # A few texts are encoded before the threads of a batch have woken up.
+        few = len(texts) <= EMBEDDING_BATCH
+        encoded = list(map(self.tokenizer.encode, read)) if few else self.tokenizer.encode_batch(read)
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
         batches = plan_batches(order, [len(each.ids) for each in encoded])
         for rows in batches:
