@@ -14,6 +14,7 @@ from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.coverage import compute_coverage
+from recall_loop.policy.evidence.members import count_new_members
 from recall_loop.policy.evidence.ranking import RankedEntry, new_facts, streak_without_gain
 from recall_loop.policy.stopping import RunProgress, refine_reasons, stop_figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
@@ -139,6 +140,7 @@ def _progress(state: AgentState, run: RunContext) -> RunProgress:
         streak=state["novelty_streak_without_gain"],
         elapsed=time.time() - state["started"],
         remaining_steps=state["remaining_steps"],
+        new_members=count_new_members(run.ranked_entries(state), state["iteration"]) if run.question.listed else None,
     )
 
 

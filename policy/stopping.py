@@ -31,6 +31,8 @@ class RunProgress:
         streak: consecutive iterations without gain.
         elapsed: seconds since the run began.
         remaining_steps: supersteps that the caller's recursion limit leaves after this one.
+        new_members: number of further members that the last iteration brought, of the list that the question asks for;
+            None where it asks for none (PIECES-1).
         judged_enough: whether a language model says stop, at STOP_CONFIDENCE_REQUIRED or above.
     """
 
@@ -45,6 +47,7 @@ class RunProgress:
     streak: int
     elapsed: float
     remaining_steps: int
+    new_members: int | None = None
     judged_enough: bool = False
 
 
@@ -58,7 +61,7 @@ def stop_reason(progress: RunProgress, settings: Settings) -> StopReason | None:
         (StopReason.EXHAUSTED, not progress.queries_left or _zero_results(progress.calls)),
         (StopReason.LLM_CONFIDENT, progress.judged_enough and metrics_agree(progress, settings)),
         (StopReason.ENOUGH_FACTS, past_floor and _enough_facts(progress, settings)),
-        (StopReason.NO_NOVELTY, past_floor and progress.streak >= settings.novelty_patience),
+        (StopReason.NO_NOVELTY, past_floor and (progress.streak >= settings.novelty_patience or _list_ended(progress))),
         (StopReason.DEADLINE, _late(progress, settings)),
         (StopReason.ITERATION_LIMIT, progress.iteration >= settings.max_iterations),
         (StopReason.STEP_LIMIT, progress.remaining_steps < STEPS_PER_ITERATION),
@@ -67,7 +70,12 @@ def stop_reason(progress: RunProgress, settings: Settings) -> StopReason | None:
 
 
 def _covered(progress: RunProgress, settings: Settings, past_floor: bool) -> bool:
-    """Tell whether coverage is full past the floor, or one record supports everything in a first pass (STOP-3)."""
+    """Tell whether coverage is full past the floor, or one record supports everything in a first pass (STOP-3).
+
+    A list isn't complete because one of its members supports the whole question.
+    """
+    if progress.new_members is not None and not (past_floor and _list_ended(progress)):
+        return False
     if past_floor and progress.coverage >= 1.0:
         return True
     strong = min(progress.coverage, progress.best_single) >= settings.strong_first_coverage
@@ -86,7 +94,14 @@ def metrics_agree(progress: RunProgress, settings: Settings) -> bool:
 
 
 def _enough_facts(progress: RunProgress, settings: Settings) -> bool:
+    if progress.new_members is not None and not _list_ended(progress):
+        return False
     return progress.new_facts >= settings.max_facts and progress.coverage >= settings.coverage_enough
+
+
+def _list_ended(progress: RunProgress) -> bool:
+    """Tell whether a further iteration brought no further member of the list that is asked for."""
+    return progress.iteration > 1 and progress.new_members == 0
 
 
 def _zero_results(calls: Sequence[ToolCallEntry]) -> bool:

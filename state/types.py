@@ -93,7 +93,11 @@ class Strategy(StrEnum):
 
 
 class QuerySource(StrEnum):
-    """The origin of a query (QUERY-2); `llm` is a language model (LOOP-3)."""
+    """The origin of a query (QUERY-2); `llm` is a language model (LOOP-3).
+
+    `statement` and `member` look for further members of a list (PIECES-1): statements of those it is about, and words
+    for things of the asked kind.
+    """
 
     ENTITY = "entity"
     NOUN_PHRASE = "noun_phrase"
@@ -102,6 +106,8 @@ class QuerySource(StrEnum):
     PHRASE = "phrase"
     TEMPORAL = "temporal"
     FEEDBACK = "feedback"
+    STATEMENT = "statement"
+    MEMBER = "member"
     LLM = "llm"
 
 

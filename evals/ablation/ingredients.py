@@ -15,6 +15,7 @@ from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.memory.search.rerank.rerank_stage import SearchParts
 from recall_loop.memory.search.scoring.fusion import Fusion, query_numbers, share_of_best
 from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.policy.evidence.members import LIST_SOURCES
 from recall_loop.policy.planning.query_forms import fallback_queries
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -69,6 +70,8 @@ class IngredientUsage:
         for query in event["queries"]:
             if query["source"] == QuerySource.FEEDBACK:
                 self.used.add("bridges" if query["seed"] else "feedback")
+            elif query["source"] in LIST_SOURCES:
+                self.used.add("members")
 
 
 def ingredients() -> list[Ingredient]:
@@ -142,6 +145,7 @@ def _planning() -> list[Ingredient]:
     bridges = "queries that lead from found facts to missing ones"
     feedback = "queries of words that the best facts share"
     gaps = "queries for uncovered parts of the question"
+    members = "queries for further members of a list, and the bonus for what they find"
     rounds = [
         Ingredient("iterations", "further rounds; one alone instead", {"max_iterations": 1}, needs="later"),
         planned_by("fan-out", fan_out, PlanningParts(direct=_whole_question)),
@@ -149,6 +153,7 @@ def _planning() -> list[Ingredient]:
         planned_by("bridges", bridges, PlanningParts(bridges=_no_queries), "bridges"),
         planned_by("feedback", feedback, PlanningParts(feedback=_no_queries), "feedback"),
         planned_by("gap-queries", gaps, PlanningParts(gaps=_no_queries), "refine"),
+        planned_by("members", members, PlanningParts(members=_no_list_queries), "members"),
     ]
     others = {each.value: PlanningParts(strategies=frozenset(Strategy) - {each}) for each in Strategy}
     del others[Strategy.DIRECT.value]
@@ -159,6 +164,10 @@ def _planning() -> list[Ingredient]:
 
 def _whole_question(question: AnalysedQuestion, most: int, longest: int) -> list[PlannedQuery]:
     return fallback_queries(question, min(most, 1), longest)
+
+
+def _no_list_queries(*_: Any, **__: Any) -> list[PlannedQuery]:
+    return []
 
 
 def _no_queries(*_: Any) -> list[PlannedQuery]:

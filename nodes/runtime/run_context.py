@@ -94,7 +94,10 @@ class RunContext:
         """Return all entries of the pool, best first. The pool grows only where the iteration is counted up."""
         if self._ranking is None or self._ranking[0] != state["iteration"]:
             entries, question = state["evidence_pool"].values(), self.question
-            ranked = rank_entries(entries, self.settings, self.reference_time, question.text, question.event_times)
+            people = question.name_terms if question.listed else None
+            ranked = rank_entries(
+                entries, self.settings, self.reference_time, question.text, question.event_times, people
+            )
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
             self._ranking = (state["iteration"], ranked)

@@ -12,6 +12,13 @@ from recall_loop.nodes.model.llm_answer import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.bridges import bridge_candidates, candidate_terms
+from recall_loop.policy.planning.member_queries import (
+    kind_words,
+    stems_by_word,
+    words_in_memory,
+    words_not_told,
+    words_to_look_up,
+)
 from recall_loop.policy.planning.refinement import (
     NO_REFINEMENT,
     SPELLING_LEVEL,
@@ -32,6 +39,7 @@ from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned
 from recall_loop.state.scope import Scope
+from recall_loop.state.types import QuerySource
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +56,7 @@ def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: s
         uncovered=state["uncovered"],
         experience=Experience(**state["experience"]) if state["experience"] else None,
         refinement=_refinement(state, run) if origin == REFINE_ORIGIN else NO_REFINEMENT,
+        member_words=_member_words(state, run, ranked),
     )
     advice, step = request_advice(state, run, known, origin) if run.chat_client and state["in_scope"] else (None, None)
     planned = plan_next(
@@ -103,6 +112,22 @@ def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> lis
         _log.warning("no bridges", extra={"error_type": type(error).__name__})
         return []
     return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
+
+
+def _member_words(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[str]:
+    """Return words for further members of the asked kind: those in records in scope that weren't looked up yet."""
+    known = kind_words(run.question)
+    if not known or not ranked:
+        return []
+    tried = [outcome["query"] for outcome in state["query_results"].values() if outcome["source"] == QuerySource.MEMBER]
+    words = stems_by_word(words_to_look_up(known, tried), run.question.language)
+    view = run.store.view(run.scope)
+    try:
+        frequencies, rows = view.frequency_within(frozenset().union(*words.values())), view.count()
+    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
+        _log.warning("no members looked up", extra={"error_type": type(error).__name__})
+        return []
+    return words_not_told(words_in_memory(words, frequencies, rows), ranked, run.question.language)
 
 
 def _event(state: AgentState, planned: PlanningResult) -> QueriesPlanned:

@@ -2,7 +2,7 @@
 
 A pool entry is identified by its fact key. When another query or iteration finds the fact again, the entry gains a
 match; when another source says it, the entry gains evidence. An entry's `relevance` is the best credit that any of its
-queries gave it, and its `similarity` likewise.
+queries gave it, and its `similarity` likewise. A query for a member of a list finds only records that name it.
 
 Credit: a hit of an ordinary query gets its score and its similarity times the query's weight. A hit of a bridge counts
 only if it names the bridge's entity. It then gets 0.95 of its seed's relevance, times its share of the best score in
@@ -23,7 +23,7 @@ from recall_loop.state.records.records import Record, SearchHit
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.passages import READ_CHARACTERS, passage
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.tokens import fact_key, stem_set, stems
+from recall_loop.text.words.tokens import fact_key, stem_set, stems, text_language
 
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25
@@ -105,6 +105,8 @@ def _credited_hits(
     """Yield hits with the credit that their query gives them."""
     hits = sorted(query_hits.hits, key=lambda hit: -hit.score)
     query = query_hits.query
+    if query["source"] == QuerySource.MEMBER:
+        hits = [hit for hit in hits if _names_member(hit, query["entity"] or "")]
     seed = pool.get(query["seed"]) if query["seed"] else None
     credited = _bridge_credits(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
     ceiling = query_hits.credit_ceiling or CreditCeiling(1.0, seed["similarity"] if seed else 1.0)
@@ -141,6 +143,12 @@ def _bridge_credits(
             if not missing & entry_window_terms(entry):
                 credit *= BRIDGE_NOTHING_MISSING
             yield hit, credit, BRIDGE_SHARE
+
+
+def _names_member(hit: SearchHit, word: str) -> bool:
+    """Tell whether a record has a word in its own text, in whatever form."""
+    text = hit.record.text
+    return stem_set([word], text_language(text)) <= stem_set([text])
 
 
 def _beside(seed: PoolEntry, hit: SearchHit) -> bool:

@@ -1,6 +1,6 @@
 """The final ranking over all iterations (RANK-3 to RANK-5).
 
-score = (relevance + reply + reference + time + teller + novelty + recency + diversity + evidence) / (1 + the eight
+score = (relevance + reply + reference + time + teller + member + novelty + recency + diversity + evidence) / (1 + the
 weights), in [0,1], where
 
 - reply: its weight × the relevance of the preceding turn, if that turn is in the pool and asks something: an answer
@@ -9,6 +9,8 @@ weights), in [0,1], where
 - reference: its weight × the relevance of the best other fact, or 1 for the question, that names the record's title;
 - time: its weight × how well the record fits a time in which the question places its event (`policy.question.periods`);
 - teller: its weight for a turn of the expected speaker (`policy.question.speaker_hint`);
+- member: its weight × how well the record fits as a member of the list that the question asks for
+  (`policy.evidence.members`); only such questions have it;
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) if the record has a time;
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
@@ -29,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from recall_loop.policy.evidence.coverage import entry_terms
+from recall_loop.policy.evidence.members import ends_in_question, member_fit
 from recall_loop.policy.question.periods import entry_created_at, time_fit
 from recall_loop.policy.question.titles import crowded_titles, entry_title, expected_speaker, title_references
 from recall_loop.state.agent_state import PoolEntry
@@ -40,8 +43,6 @@ from recall_loop.text.words.tokens import jaccard
 _DIGITS = 6
 _DAY = 86_400.0
 _ASSISTING_ROLES = (Role.ASSISTANT, Role.TOOL)
-_QUESTION_MARKS = frozenset("?\uff1f\u061f")
-_QUESTION_TAIL = 60
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,14 @@ class RankingContext:
         speaker: the role that the question expects to have said the answer, or None.
         turns: relevance of each message that asks something, by its line as windows hold it.
         titles: relevance of the best reference to a titled entry, by key.
+        people: stems of the names in a question for a list; None where it asks for no list.
     """
 
     times: Sequence[TimeExpression] = ()
     speaker: Role | None = None
     turns: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, float] = field(default_factory=dict)
+    people: frozenset[str] | None = None
 
 
 def rank_entries(
@@ -91,6 +94,7 @@ def rank_entries(
     reference: datetime,
     question: str = "",
     times: Sequence[TimeExpression] = (),
+    people: frozenset[str] | None = None,
 ) -> list[RankedEntry]:
     """Return all entries, best first; ties are broken by record id.
 
@@ -100,15 +104,17 @@ def rank_entries(
         reference: the time from which ages count.
         question: the text of the question.
         times: times in which the question places its event.
+        people: stems of the names in a question for a list; None where it asks for no list.
     """
     pool = list(entries)
     context = RankingContext(
         times if settings.rank_time_weight else (),
-        expected_speaker(question) if settings.rank_teller_weight else None,
+        expected_speaker(question) if settings.rank_teller_weight or people is not None else None,
         _asking_turns(pool) if settings.rank_reply_weight else {},
         title_references(pool, question) if settings.rank_reference_weight else {},
+        people if settings.rank_member_weight else None,
     )
-    highest = _max_sum(settings)
+    highest = _max_sum(settings) + (settings.rank_member_weight if context.people is not None else 0.0)
     scored = [_score_entry(entry, settings, reference, highest, context) for entry in pool]
     return sorted(scored, key=lambda item: (-item.score, item.id, item.entry["key"]))
 
@@ -125,6 +131,7 @@ def _score_entry(
         "reference": settings.rank_reference_weight * context.titles.get(entry["key"], 0.0),
         "time": settings.rank_time_weight * time_fit(entry, context.times),
         "teller": settings.rank_teller_weight if said_by_expected else 0.0,
+        **_member_component(entry, settings, context),
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _diminishing_gain(queries),
@@ -132,6 +139,12 @@ def _score_entry(
     }
     score = min(max(sum(components.values()) / highest, 0.0), 1.0)
     return RankedEntry(entry, round(score, _DIGITS), components)
+
+
+def _member_component(entry: PoolEntry, settings: Settings, context: RankingContext) -> dict[str, float]:
+    if context.people is None:
+        return {}
+    return {"member": settings.rank_member_weight * member_fit(entry, context.people, context.speaker)}
 
 
 def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
@@ -143,11 +156,6 @@ def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
             line = _line(entry)
             turns[line] = max(entry["relevance"], turns.get(line, 0.0))
     return turns
-
-
-def ends_in_question(text: str) -> bool:
-    """Tell whether a question mark is among the last 60 characters of a turn."""
-    return not _QUESTION_MARKS.isdisjoint(text[-_QUESTION_TAIL:])
 
 
 def _line(entry: PoolEntry) -> str:

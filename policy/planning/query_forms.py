@@ -20,6 +20,8 @@ SOURCE_WEIGHTS = {
     QuerySource.NOUN_PHRASE: 0.4,
     QuerySource.ENTITY: 0.3,
     QuerySource.FEEDBACK: 0.5,
+    QuerySource.STATEMENT: 0.9,
+    QuerySource.MEMBER: 0.8,
     QuerySource.LLM: 0.9,
 }
 PART_WEIGHT = 0.9

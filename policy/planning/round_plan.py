@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries, feedback_queries, uncovered_queries
+from recall_loop.policy.planning.member_queries import list_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, fallback_queries
 from recall_loop.policy.planning.refinement import NO_REFINEMENT, Refinement, refined_queries
 from recall_loop.policy.planning.strategies import (
@@ -46,6 +47,7 @@ class PlanningParts:
         bridges: queries of bridge candidates, by frequencies and number of rows.
         feedback: queries of words that the best facts share.
         gaps: queries for uncovered parts of the question.
+        members: queries for further members of a list.
         strategies: those that may be rotated.
     """
 
@@ -53,6 +55,7 @@ class PlanningParts:
     bridges: Callable[[Sequence[BridgeCandidate], Mapping[str, int], int, int], list[PlannedQuery]] = bridge_queries
     feedback: Callable[[AnalysedQuestion, Sequence[PoolEntry], int], list[PlannedQuery]] = feedback_queries
     gaps: Callable[[AnalysedQuestion, Sequence[str], int], list[PlannedQuery]] = uncovered_queries
+    members: Callable[..., list[PlannedQuery]] = list_queries
     strategies: frozenset[Strategy] = frozenset(Strategy)
 
 
@@ -63,7 +66,8 @@ DEFAULT_PLANNING_PARTS = PlanningParts()
 class PlanningContext:
     """The inputs of planning (LOOP-3): everything tried with its yield, and everything found, best first.
 
-    `refinement` is what a refinement changes (LOOP-6).
+    `refinement` is what a refinement changes (LOOP-6), `member_words` are words for members of the asked kind that
+    memory has (PIECES-1).
     """
 
     question: AnalysedQuestion
@@ -74,6 +78,7 @@ class PlanningContext:
     uncovered: Sequence[str] = ()
     experience: Experience | None = None
     refinement: Refinement = NO_REFINEMENT
+    member_words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,10 @@ def plan_next(
     chosen: list[PlannedQuery] = []
     if known.outcomes:
         room = most - min(_STRATEGY_QUERIES, most - 1)
-        chosen += repeats.keep([*refined_queries(known.question, known.refinement, longest), *known.bridges], room)
+        wider = filters is None or filters.speech_acts is None
+        members = parts.members(known.question, known.ranked, known.member_words, longest, narrow=wider)
+        refined = refined_queries(known.question, known.refinement, longest)
+        chosen += repeats.keep([*refined, *members, *known.bridges], room)
     strategy, rotated, offered = _next_strategy(known, settings, repeats, most - len(chosen), advice.strategy, parts)
     chosen += rotated
     generated = len(known.bridges) + offered + len(advice.queries)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
+from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
@@ -81,6 +82,7 @@ class AnalysedQuestion:
         about_questions: whether it asks what was asked or requested.
         table: related terms; None = the built-in ones.
         language: its language (ISO 639-1).
+        listed: what it wants several of, if it asks for a list.
     """
 
     text: str
@@ -96,6 +98,7 @@ class AnalysedQuestion:
     period: Mapping[str, Any] | None = None
     about_questions: bool = False
     language: str = ENGLISH
+    listed: ListRequest | None = None
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -158,6 +161,7 @@ def _analyse(
         event_times=event_times(text, times),
         asked=next((kind for kind, pattern in _answer_patterns(language) if pattern.search(text)), None),
         language=language,
+        listed=list_request(text, language, names),
         goal=goal,
         topic=tuple(find_noun_phrases(asked_before)) if follows_up else (),
         about_questions=is_about_questions(text),

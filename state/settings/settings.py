@@ -164,6 +164,9 @@ class Settings(BaseSettings):
     rank_teller_weight: UnitFloat = Field(
         0.03, description="Bonus for a turn of the speaker whom the question expects to have said the answer (RANK-3)."
     )
+    rank_member_weight: UnitFloat = Field(
+        0.2, description="Bonus for a further member of the list that the question asks for (PIECES-1)."
+    )
     rank_novelty_weight: UnitFloat = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: UnitFloat = Field(0.01, description="Bonus for recent records (RANK-3).")
     rank_recency_half_life_days: FiniteFloat = Field(

@@ -45,6 +45,7 @@ class LanguageWords:
         pronouns: pronouns of the third person.
         numbers: numbers in words.
         answers: patterns of questions by the kind of answer that they ask for, as they are written.
+        lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
         loans: its stop words that English text has too.
     """
 
@@ -54,6 +55,7 @@ class LanguageWords:
     pronouns: frozenset[str]
     numbers: frozenset[str]
     answers: Mapping[str, str]
+    lists: str
     loans: frozenset[str]
 
     @classmethod
@@ -62,7 +64,8 @@ class LanguageWords:
         names = ("question", "asking", "pronouns", "numbers", "loans")
         found = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
         stop = frozenset(fold(lists["stop"]).split()) | found["question"]
-        return cls(stop=stop, answers=MappingProxyType(lists.get("answers", {})), **found)
+        answers = MappingProxyType(lists.get("answers", {}))
+        return cls(stop=stop, answers=answers, lists=lists.get("lists", ""), **found)
 
 
 @cache

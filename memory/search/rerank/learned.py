@@ -17,7 +17,7 @@ from recall_loop.memory.search.rerank.learned_order import (
 from recall_loop.memory.search.rerank.rerank import rescale, validate_scores
 from recall_loop.memory.search.scoring.fusion import session_prior, share_of_best
 from recall_loop.memory.store.index.vector_search import top_positions
-from recall_loop.policy.evidence.ranking import ends_in_question
+from recall_loop.policy.evidence.members import ends_in_question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,125 @@
+"""Which words are members of a kind ("sport": golf, karate …), in six languages (PIECES-1).
+
+For English by a tree of nouns (`kinds.txt`), made from WordNet by `benchmarks/weights/make_kinds.py` without rare
+meanings of words. A kind with hardly a member of its own ("hobby", "pet") is taken for the next wider one. For other
+languages, and for what the tree has elsewhere, by a table of everyday kinds (`everyday_kinds.tsv`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import words
+
+# Fewer members than this are no list of what may be told; the kind above, at most two levels, is taken instead.
+FEW_MEMBERS = 5
+# More than these are no kind that a word tells: "thing", "event".
+MOST_MEMBERS = 4000
+_MOST_LEVELS_UP = 2
+_ENDINGS = (("s", ""), ("ies", "y"), ("es", ""), ("ves", "f"), ("ves", "fe"))
+_IRREGULAR = {"children": "child", "men": "man", "women": "woman", "people": "person", "kids": "child"}
+_KIND_WORDS = 2
+_Table = Mapping[tuple[str, str], tuple[str, ...]]
+
+
+@lru_cache(maxsize=256)
+def members_of(kind: str, language: str = ENGLISH) -> tuple[str, ...]:
+    """Return the words for things of a kind, each once, folded, those of the table first.
+
+    () for what isn't known as a kind, and for one that is too wide to tell anything.
+
+    Args:
+        kind: a noun phrase, singular or plural; its last two words are looked up, or else the last one.
+        language: its language (ISO 639-1).
+    """
+    everyday = _everyday_members(kind, language)
+    if language != ENGLISH:
+        return everyday
+    below = (member for each in everyday for member in _members_in_tree(each))
+    return tuple(dict.fromkeys((*everyday, *_members_in_tree(kind), *below)))
+
+
+def _everyday_members(kind: str, language: str) -> tuple[str, ...]:
+    found = words(kind)
+    keys = (" ".join(stem(word, language) for word in found[-length:]) for length in (_KIND_WORDS, 1))
+    return next((_everyday()[language, key] for key in keys if (language, key) in _everyday()), ())
+
+
+@cache
+def _everyday() -> _Table:
+    """Return the members of everyday kinds by language and stems of the kind."""
+    table: dict[tuple[str, str], tuple[str, ...]] = {}
+    for line in _lines("everyday_kinds.tsv"):
+        language, kinds, members = line.split("\t")
+        for kind in fold(kinds).split("|"):
+            table[language, " ".join(stem(word, language) for word in words(kind))] = tuple(fold(members).split("|"))
+    return table
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    text = files("recall_loop.text.words").joinpath(name).read_text(encoding="utf-8")
+    return tuple(line for line in text.splitlines() if not line.startswith("#"))
+
+
+@lru_cache(maxsize=1024)
+def _members_in_tree(kind: str) -> tuple[str, ...]:
+    found = fold(kind).split()
+    for length in range(min(_KIND_WORDS, len(found)), 0, -1):
+        for name in _singular(" ".join(found[-length:])):
+            below = [word for line in _lines_of(name) for word in _enough_below(line)]
+            if below:
+                members = tuple(word for word in dict.fromkeys(below) if word != name)
+                return members if len(members) <= MOST_MEMBERS else ()
+    return ()
+
+
+def _singular(phrase: str) -> Iterator[str]:
+    """Yield a phrase as the tree may have it: with its last word in the singular, and as written."""
+    head, _, last = phrase.rpartition(" ")
+    before = f"{head} " if head else ""
+    if last in _IRREGULAR:
+        yield before + _IRREGULAR[last]
+    yield from (before + last[: -len(end)] + single for end, single in _ENDINGS if last.endswith(end))
+    yield phrase
+
+
+@cache
+def _tree() -> tuple[str, ...]:
+    return _lines("kinds.txt")
+
+
+def _lines_of(name: str) -> Iterator[int]:
+    """Yield the numbers of the lines of a kind's meanings."""
+    sure, other = f"|{name}|", f"|~{name}|"
+    return (number for number, line in enumerate(_tree()) if sure in line or other in line)
+
+
+def _enough_below(number: int) -> list[str]:
+    """Return the members of a meaning, or of one above it where they are few."""
+    members = _below(number)
+    for _ in range(_MOST_LEVELS_UP):
+        if len(members) >= FEW_MEMBERS:
+            break
+        depth = _depth(number)
+        number = next((above for above in range(number - 1, 0, -1) if _depth(above) < depth), number)
+        members = _below(number)
+    return members
+
+
+def _below(number: int) -> list[str]:
+    tree, depth = _tree(), _depth(number)
+    members: list[str] = []
+    for at in range(number + 1, len(tree)):
+        if _depth(at) <= depth:
+            break
+        members += (word for word in tree[at].split("|")[1:-1] if word and not word.startswith("~"))
+    return members
+
+
+def _depth(number: int) -> int:
+    return int(_tree()[number].partition("\t")[0])
