@@ -1,6 +1,6 @@
 """Which words are members of a kind ("sport": golf, karate …), in six languages (PIECES-1).
 
-For English by a tree of nouns (`kinds.txt`), made from WordNet by `benchmarks/weights/make_kinds.py` without rare
+For English by a tree of nouns (`kinds.txt`), made from WordNet by `benchmarks/words/make_kinds.py` without rare
 meanings of words. A kind with hardly a member of its own ("hobby", "pet") is taken for the next wider one. For other
 languages, and for what the tree has elsewhere, by a table of everyday kinds (`everyday_kinds.tsv`).
 """

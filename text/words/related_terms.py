@@ -1,7 +1,7 @@
 """Related terms for query expansion and coverage (QUERY-1, LOOP-7, STOP-5).
 
 Two tables are built in: `related.tsv`, written for this project, and behind it `wordnet.tsv`, made from WordNet by
-`benchmarks/weights/make_related_words.py`. A table is tab-separated UTF-8 text, one relation a line; blank lines and
+`benchmarks/words/make_related_words.py`. A table is tab-separated UTF-8 text, one relation a line; blank lines and
 lines that begin with `#` are skipped:
 
     syn<TAB>head<TAB>member|member      head and members all mean about the same

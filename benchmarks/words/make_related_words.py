@@ -1,7 +1,7 @@
 """Make text/words/wordnet.tsv: words that mean about the same, or are of one family, from WordNet 3.0.
 
     apt-get download wordnet-base && dpkg -x wordnet-base_*.deb wordnet
-    python benchmarks/weights/make_related_words.py wordnet/usr/share/wordnet [--out FILE]
+    python benchmarks/words/make_related_words.py wordnet/usr/share/wordnet [--out FILE]
 
 Only the common meanings of common words are taken: a meaning counts where it has at least a quarter of a word's tagged
 uses, and two words are related where a meaning is common for both. With them come the words derived from that meaning
@@ -24,7 +24,7 @@ OUT = ROOT / "text" / "words" / "wordnet.tsv"
 # Words of everyday text; WordNet has many that nobody writes.
 EVERYDAY = frozenset((ROOT / "memory/store/embed/bert-base-uncased-vocab.txt").read_text("utf-8").split())
 HEADER = """\
-# Related words from WordNet 3.0, made by benchmarks/weights/make_related_words.py. Format: see related.tsv.
+# Related words from WordNet 3.0, made by benchmarks/words/make_related_words.py. Format: see related.tsv.
 # WordNet 3.0 Copyright 2006 by Princeton University. All rights reserved. The licence is in NOTICE.
 """
 POS = {"noun": "1", "verb": "2", "adj": "3", "adv": "4"}

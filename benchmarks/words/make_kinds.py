@@ -1,7 +1,7 @@
 """Make text/words/kinds.txt: which words are kinds of which others, from WordNet 3.0.
 
     apt-get download wordnet-base && dpkg -x wordnet-base_*.deb wordnet
-    python benchmarks/weights/make_kinds.py wordnet/usr/share/wordnet [--out FILE]
+    python benchmarks/words/make_kinds.py wordnet/usr/share/wordnet [--out FILE]
 
 The tree of noun meanings, a line for each: its depth and its words, with what it is a kind of above it. A word stands
 where the meaning has at least a quarter of its tagged uses (for words that nobody tagged: in its first meaning), so
@@ -22,7 +22,7 @@ from make_related_words import EVERYDAY, ROOT
 
 OUT = ROOT / "text" / "words" / "kinds.txt"
 HEADER = """\
-# Kinds of things from WordNet 3.0, made by benchmarks/weights/make_kinds.py: depth, then the words of one meaning.
+# Kinds of things from WordNet 3.0, made by benchmarks/words/make_kinds.py: depth, then the words of one meaning.
 # WordNet 3.0 Copyright 2006 by Princeton University. All rights reserved. The licence is in NOTICE.
 """
 ENTITY = "00001740"
