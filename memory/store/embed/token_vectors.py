@@ -133,11 +133,14 @@ def _product(rows: NDArray[np.float32], basis: NDArray[np.float32]) -> NDArray[n
     that takes a hundred times as long as the product.
     """
     block = max(_DIRECT // basis.size, 1)
+    if len(rows) <= block:
+        return rows @ basis
     count = len(rows) // block
     end, width = count * block, basis.shape[1]
     product = np.empty((len(rows), width), dtype=np.float32)
     np.matmul(rows[:end].reshape(count, block, len(basis)), basis, out=product[:end].reshape(count, block, width))
-    np.matmul(rows[end:], basis, out=product[end:])
+    # The last block reaches back: of a single row the last digits would be others.
+    np.matmul(rows[-block:], basis, out=product[-block:])
     return product
 
 
