@@ -219,7 +219,7 @@ def _alignment(entry: PoolEntry, query: PlannedQuery, hit: SearchHit) -> list[fl
 def _credit(entry: PoolEntry, alignment: list[float], match: QueryMatch) -> None:
     """Give an entry, which is changed, the credit of a query that found it."""
     entry["alignment"] = alignment
-    if all(match["query"] != other["query"] for other in entry["matches"]):
+    if match["query"] not in [other["query"] for other in entry["matches"]]:
         entry["matches"].append(match)
     entry["relevance"] = max(entry["relevance"], match["score"])
     entry["similarity"] = max(entry["similarity"], match["similarity"])

@@ -60,13 +60,12 @@ def surest_correction(
     older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
 ) -> Correction | None:
     """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn."""
-    model = default_model()
     best: Correction | None = None
-    for first, second, features in _pairs(older, newer, question, rarity):
-        margin = model.margin(features)
-        better = margin > (best.margin if best else 0.0)
-        if better and same_subject(first, second, question) and both_state(first, second):
-            best = Correction(round(margin, 6), _reason(first, second))
+    for first, second in _pairs(older, newer):
+        if same_subject(first, second, question) and both_state(first, second):
+            margin = default_model().margin(pair_features(first, second, _without_values(question), rarity))
+            if margin > (best.margin if best else 0.0):
+                best = Correction(round(margin, 6), _reason(first, second))
     return best
 
 
@@ -165,17 +164,14 @@ def compare(
     older: str, newer: str, question: frozenset[str], rarity: Rarity
 ) -> Iterator[tuple[Statement, Statement, dict[str, float]]]:
     """Yield each pair of statements that have something in common, with its features."""
-    yield from _pairs(relevant_statements(older, question), newer, question, rarity)
+    for first, second in _pairs(relevant_statements(older, question), newer):
+        yield first, second, pair_features(first, second, _without_values(question), rarity)
 
 
-def _pairs(
-    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
-) -> Iterator[tuple[Statement, Statement, dict[str, float]]]:
+def _pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
+    """Return the pairs of statements that have something in common."""
     told = brief_statements(newer) if older else ()
-    for first in older:
-        for second in told:
-            if _comparable(first, second):
-                yield first, second, pair_features(first, second, _without_values(question), rarity)
+    return [(first, second) for first in older for second in told if _comparable(first, second)]
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -132,10 +133,22 @@ class QueryFingerprinter:
 
     def __call__(self, query: PlannedQuery) -> str:
         """Return the fingerprint of one query."""
-        tool, filters = self.tool, self.filters.model_dump(mode="json", exclude_none=True)
-        if query["narrowed"]:
-            tool, filters = query["narrowed"]["tool"] or tool, filters | query["narrowed"]["filters"]
-        return json.dumps([tool, filters], sort_keys=True)
+        narrowed = query["narrowed"]
+        if not narrowed:
+            return self._whole
+        return _fingerprint(narrowed["tool"] or self.tool, self._given | narrowed["filters"])
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:
+        return self.filters.model_dump(mode="json", exclude_none=True)
+
+    @cached_property
+    def _whole(self) -> str:
+        return _fingerprint(self.tool, self._given)
+
+
+def _fingerprint(tool: str, filters: Mapping[str, Any]) -> str:
+    return json.dumps([tool, filters], sort_keys=True)
 
 
 def plan_next(

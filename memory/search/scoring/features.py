@@ -130,7 +130,7 @@ class CandidatePool:
 
         The context of a long record, which has no neighbours, is its best pieces together.
         """
-        own, context = (dot_products(vectors, matrix[positions]).max(axis=0) for matrix in self.vectors)
+        own, context = (dot_products(vectors, matrix.take(positions, axis=0)).max(axis=0) for matrix in self.vectors)
         if len(self.pieces.rowids):
             at, long = find_sorted(self.pieces.rowids, self.rowids[positions])
             context[long] = np.maximum(context[long], self.pieces.cosines(vectors).max(axis=0)[at[long]])
