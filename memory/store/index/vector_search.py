@@ -130,6 +130,9 @@ class ViewSource(Protocol):
     def degrade(self, error: ChromaError) -> None:
         """Note that Chroma failed."""
 
+    def unsent_rowids(self, tenant: str) -> list[int] | None:
+        """Return rows of a tenant that Chroma may not have yet; None where they are too many to be compared."""
+
 
 def search_chroma(
     source: ViewSource, tenant: str, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int

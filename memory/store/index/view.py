@@ -204,7 +204,14 @@ class View:
             raise InvalidInputError("vectors", queries.shape, f"an array [q, {self._source.dimension}]")
         allowed = self.rowids()
         wanted = min(limit, len(allowed))
-        found = search_chroma(self._source, self.predicate.tenant, queries, allowed, wanted)
+        # Asked for first: what isn't among them by now, Chroma has.
+        unsent = self._source.unsent_rowids(self.predicate.tenant)
+        found: list[list[int]] = [[] for _ in queries]
+        if unsent is not None:
+            found = search_chroma(self._source, self.predicate.tenant, queries, allowed, wanted)
+            self._add_unsent(
+                found, queries, allowed[find_sorted(np.sort(np.asarray(unsent, dtype=np.int64)), allowed)[1]], wanted
+            )
         short = [index for index, rowids in enumerate(found) if len(rowids) < wanted]
         if short:
             for index, rowids in zip(
@@ -214,6 +221,16 @@ class View:
             ):
                 found[index] = rowids
         return found
+
+    def _add_unsent(
+        self, found: list[list[int]], queries: NDArray[np.float32], unsent: NDArray[np.int64], wanted: int
+    ) -> None:
+        """Compare rows that Chroma may not have, or in an earlier state, with what it found."""
+        if not len(unsent):
+            return
+        for at, rowids in enumerate(found):
+            either = np.union1d(np.asarray(rowids, dtype=np.int64), unsent)
+            found[at] = search_exhaustively(lambda rows: self.vectors(rows)[1], queries[at : at + 1], either, wanted)[0]
 
     def newest(self, limit: int) -> list[int]:
         """Return allowed rowids, latest time first, those without a time last; equal times go by rowid.

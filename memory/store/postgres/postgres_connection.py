@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.postgres.marks import with_marks, without_nul
+from recall_loop.memory.store.postgres.marks import with_marks
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -36,15 +36,16 @@ class PostgresConnection:
 
     def execute(self, statement: str, parameters: Parameters = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement."""
-        cursor = self.raw.cursor(binary=True)
-        return cursor.execute(with_marks(statement).encode(), _storable(parameters))
+        marked = with_marks(statement)
+        return self.raw.cursor(binary=True).execute(marked.text, marked.parameters(parameters))
 
     def executemany(self, statement: str, parameters: Iterable[Parameters], /) -> None:
         """Run a statement once for each set of parameters, all of them in one go."""
-        given = [_storable(one) for one in parameters]
+        marked = with_marks(statement)
+        given = [marked.parameters(one) for one in parameters]
         if given:
             with self.raw.cursor() as cursor:
-                cursor.executemany(with_marks(statement).encode(), given)
+                cursor.executemany(marked.text, given)
 
     def new_rowids(self, count: int) -> list[int]:
         """Return rowids that no row has had, whichever process asks."""
@@ -53,13 +54,6 @@ class PostgresConnection:
     def next_commit(self) -> int:
         """Return a number that no commit has had; commits of different tenants need not stand in their order."""
         return int(self.raw.execute("SELECT nextval('commits')").fetchone()[0])  # type: ignore[index]
-
-
-def _storable(parameters: Parameters) -> Parameters:
-    """Return parameters without NUL characters, which PostgreSQL's texts can't hold."""
-    if isinstance(parameters, Mapping):
-        return {name: without_nul(value) if isinstance(value, str) else value for name, value in parameters.items()}
-    return [without_nul(value) if isinstance(value, str) else value for value in parameters]
 
 
 @contextmanager

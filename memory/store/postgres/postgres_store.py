@@ -76,6 +76,7 @@ class PostgresDatabase:
         self._writer: psycopg.Connection[tuple[Any, ...]] | None = None
         self._held = 0
         self._closed = False
+        self._tables: set[str] = set()
         self._writes = 0
         self._versions: dict[str, tuple[float, int]] = {}
         self._generation: tuple[float, str] = (0.0, "")
@@ -199,9 +200,13 @@ class PostgresDatabase:
             writer = self._ready_writer()
             with writer.transaction():
                 yield PostgresConnection(writer)
-            self._writes += 1
-            self._versions.clear()
-            self._generation = (0.0, "")
+            self._forget_versions()
+
+    def _forget_versions(self) -> None:
+        """Ask for versions and the generation again from now on."""
+        self._writes += 1
+        self._versions.clear()
+        self._generation = (0.0, "")
 
     @contextmanager
     def side_transaction(self) -> Iterator[PostgresConnection]:
@@ -233,6 +238,7 @@ class PostgresDatabase:
                 for key in keys:
                     writer.execute("SELECT pg_advisory_lock(%s, %s)", key)
             self._held += 1
+            self._forget_versions()
             try:
                 yield
             finally:
@@ -266,17 +272,20 @@ class PostgresDatabase:
 
     def generation(self) -> str:
         """Return the id of the index generation; another process may have begun one 50 milliseconds ago."""
-        now = time.monotonic()
+        now, writes = time.monotonic(), self._writes
         known, generation = self._generation
         if now >= known:
             generation = str(self.fetch("SELECT value FROM meta WHERE key = 'generation'")[0][0])
-            self._generation = (now + _FRESH_SECONDS, generation)
+            if writes == self._writes:
+                self._generation = (now + _FRESH_SECONDS, generation)
         return generation
 
     def has_table(self, name: str) -> bool:
         """Return whether the schema has a table."""
-        query = "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = ?"
-        return bool(self.fetch(query, (self.address.schema, name)))
+        if name not in self._tables:
+            query = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
+            self._tables = {table for (table,) in self.fetch(query, (self.address.schema,))}
+        return name in self._tables
 
     def meta(self) -> dict[str, str]:
         """Return the generation marker and the other notes of the store about itself."""

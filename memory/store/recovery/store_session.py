@@ -104,6 +104,10 @@ class StoreSession:
         """Give Chroma for a search, or None while it can't be used."""
         return self.connection.searching()
 
+    def unsent_rowids(self, tenant: str) -> list[int] | None:
+        """Return rows of a tenant that Chroma may not have yet; None where they are too many to be compared."""
+        return self.connection.unsent_rowids(tenant)
+
     def check_writable(self) -> None:
         """Raise `StoreReadOnlyError` where the store is open for reading only."""
         self.lock.check_process()
@@ -121,6 +125,7 @@ class StoreSession:
         with self.lock:
             self.check_writable()
             with self.database.exclusive(tenants):
+                self._follow_generation()
                 yield
 
     @contextmanager
@@ -138,6 +143,7 @@ class StoreSession:
                     self.repair_lexical_index()
                 self.connection.prepare()
                 with self.database.exclusive(tenants):
+                    self._follow_generation()
                     yield
             except StoreUnavailableError as error:
                 if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
@@ -163,13 +169,16 @@ class StoreSession:
             EmbedderMismatchError: another process has embedded the store with another embedder.
         """
         self.lock.check_process()
+        self._follow_generation()
+        return self.database
+
+    def _follow_generation(self) -> None:
         # Only this process begins a generation of a folder that it writes.
         shared = self.files.read_only or isinstance(self.files, OpenSchema)
         if shared and self.database.generation() != self.marker["generation"]:
             with self.lock:
                 repair.check_embedder(self.files.place, recovery.marker_of(self.database), self.embedder)
                 self.reset()
-        return self.database
 
     def close(self) -> None:
         """Close files and give the lock back; a second call does nothing, nor does one of a forked child."""

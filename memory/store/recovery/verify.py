@@ -28,17 +28,18 @@ from recall_loop.memory.store.files.store_files import (
     SIDECAR_FILE,
     quarantined_sidecars,
 )
+from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.opening import check_path
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import count_waiting
+from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.database import AMONG, METRIC, SCHEMA_VERSION, DatabaseDamagedError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
-    from recall_loop.memory.store.shared.shared_chroma import SharedChroma
     from recall_loop.memory.store.tables.database import Database
 
 _SHOWN = 3
@@ -132,7 +133,11 @@ def verify_open(opened: OpenStoreFiles | OpenSchema, link: ChromaConnection | Sh
     report = _Findings()
     if link.reason is not None:
         report.findings.append(f"works without Chroma: {link.detail}")
-    _verify(report, opened, None if opened.read_only else link.chroma)
+    if isinstance(link, SharedChroma):
+        with link.searching() as chroma:
+            _verify(report, opened, chroma)
+    else:
+        _verify(report, opened, None if opened.read_only else link.chroma)
     return report.report()
 
 
@@ -254,7 +259,7 @@ def _leftovers(report: _Findings, path: Path) -> None:
 
 
 def _chroma(report: _Findings, database: Database, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
-    if location is None and chroma is None:
+    if chroma is None and (location is None or isinstance(database, PostgresDatabase)):
         return  # in memory it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
     if isinstance(location, Path):

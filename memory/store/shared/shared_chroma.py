@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
 _CLOSE_SECONDS = 10.0
+_MOST_UNSENT = 1_000
 _LOG = logging.getLogger(__name__)
 
 
@@ -145,6 +146,13 @@ class SharedChroma:
         self.reason = None
         yield chroma
 
+    def unsent_rowids(self, tenant: str) -> list[int] | None:
+        """Return rows of a tenant that are still to be sent; None for more than a thousand, or without a server."""
+        if self._location is None:
+            return None
+        found = outbox.pending_rowids(self._schema.database, tenant, _MOST_UNSENT + 1)
+        return None if len(found) > _MOST_UNSENT else found
+
     def _is_recent_failure(self) -> bool:
         return time.monotonic() - self._failed_at < _RETRY_SECONDS
 
@@ -165,7 +173,10 @@ class SharedChroma:
             if self._location is None:
                 raise ChromaError("Chroma has no address")
             name = f"{self._prefix()}-{marker['generation'][:16]}"
-            self.chroma = ChromaIndex(replace(self._location, collection=name), marker)
+            chroma = ChromaIndex(replace(self._location, collection=name), marker)
+            if not chroma.marker():  # what is still to be sent, the outbox knows
+                chroma.mark_complete(marker)
+            self.chroma = chroma
             self._generation = marker["generation"]
             return self.chroma
 

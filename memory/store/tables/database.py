@@ -19,6 +19,8 @@ METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 Parameters = Sequence[Any] | Mapping[str, Any]
 # One parameter, a JSON array, however many values there are: texts, or rowids.
+# Behind a column, where rows are named: keeps SQLite from an index of that column, which would read many more.
+UNINDEXED = " || ''"
 AMONG = "IN (SELECT value FROM json_each(?))"
 AMONG_ROWS = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
 

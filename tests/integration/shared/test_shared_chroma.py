@@ -1,0 +1,144 @@
+"""Vectors of a store in PostgreSQL on their way to a Chroma server (HOST-1 to HOST-3)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recall_loop.memory.store.index import vector_search
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.scope import Scope
+from tests.chroma_server import ChromaProcess
+from tests.embedders import WordHashEmbedder
+
+WRITER = """
+import time
+from recall_loop.memory.store.store import MemoryStore
+from tests.embedders import WordHashEmbedder
+store = MemoryStore.open(sys.argv[1], embedder=WordHashEmbedder())
+store._session.connection.disconnect()  # it dies before it sends anything
+for at in range(20):
+    store.upsert([{"id": f"child{at}", "text": f"number {at} of the child"}])
+    print(at, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
+    """A running Chroma server."""
+    server = ChromaProcess(tmp_path / "chroma")
+    server.start()
+    yield server
+    server.kill()
+
+
+def opened(place: str, chroma: ChromaProcess) -> MemoryStore:
+    return MemoryStore.open(place, embedder=WordHashEmbedder(), url=chroma.url)
+
+
+def until(done: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it doesn't happen"
+        time.sleep(0.05)
+
+
+def is_delivered(store: MemoryStore) -> bool:
+    return store.maintenance.info()["pending"] == 0
+
+
+def sides_are_equal(store: MemoryStore) -> bool:
+    report = store.maintenance.verify()
+    return report.findings == () and report.notes == () and report.records == report.chroma_rows
+
+
+def nearest(store: MemoryStore, text: str, limit: int = 3) -> list[str]:
+    view = store.view(Scope())
+    rowids = view.nearest(store.embedder.embed_queries([text]), limit)[0]
+    return [row.record.id for row in view.rows(rowids).values()]
+
+
+def numbered(start: int, end: int) -> list[dict[str, object]]:
+    return [{"id": f"r{at}", "text": f"number {at} word{at}", "kind": "archival"} for at in range(start, end)]
+
+
+def test_what_is_written_replaced_and_deleted_reaches_the_server(address, chroma):
+    """Proves: HOST-1, HOST-2."""
+    with opened(address, chroma) as store:
+        store.upsert(numbered(0, 300))
+        store.upsert([{"id": "r7", "text": "something else", "kind": "archival"}])
+        store.delete(["r8", "r9"])
+        store.upsert([{"id": "r9", "text": "back again", "kind": "archival"}])
+        until(lambda: is_delivered(store))
+        assert sides_are_equal(store) and store.degraded_reason is None
+
+
+def test_a_search_finds_what_the_server_has_not_heard_of_yet(address, chroma, monkeypatch):
+    """Proves: HOST-2. Written and replaced records are compared as they are, deleted ones left out."""
+    monkeypatch.setattr(vector_search, "_SMALL_SHARE", 0.0)  # or so few would all be compared anyway
+    with opened(address, chroma) as store:
+        store.upsert(numbered(0, 150))
+        until(lambda: is_delivered(store))
+        assert nearest(store, "word17", 1) == ["r17"]
+        store._session.connection.disconnect()  # nobody sends from now on
+        store.upsert([*numbered(150, 160), {"id": "r17", "text": "quite other words now", "kind": "archival"}])
+        store.delete(["r18"])
+        assert store.maintenance.info()["pending"] == 11
+        assert nearest(store, "word155", 1) == ["r155"] and nearest(store, "quite other words now", 1) == ["r17"]
+        assert "r18" not in nearest(store, "word18", 150)
+        every = store.view(Scope())
+        queries = store.embedder.embed_queries([f"word{at} number" for at in (3, 17, 18, 152)])
+        exact = vector_search.search_exhaustively(lambda rows: every.vectors(rows)[1], queries, every.rowids(), 10)
+        for found, best in zip(every.nearest(np.asarray(queries), 10), exact, strict=True):
+            assert found[:5] == best[:5] and len(found) == 10  # many are equally far away further down
+
+
+def test_what_a_killed_process_left_is_sent_by_another(address, chroma, run_script):
+    """Proves: HOST-2, HOST-3. Its claims end by themselves."""
+    with opened(address, chroma) as store:
+        child = run_script(WRITER, address)
+        for _ in range(20):
+            assert child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+        with store._session.database.transaction() as connection:  # as if it had died with a claim in its hands
+            soon = time.time_ns() // 1000 + 1_000_000
+            connection.execute("UPDATE records SET state = 1, claimed_until = ? WHERE id = 'child3'", (soon,))
+        until(lambda: is_delivered(store))
+        assert len(list(store.scan(Scope()))) == 20 and sides_are_equal(store)
+
+
+def test_writes_go_on_while_the_server_is_away_and_it_catches_up(address, chroma, monkeypatch):
+    """Proves: HOST-3, SEARCH-9. The store says that it works with less, answers exactly, and heals by itself."""
+    monkeypatch.setattr(vector_search, "_SMALL_SHARE", 0.0)
+    with opened(address, chroma) as store:
+        store.upsert(numbered(0, 120))
+        until(lambda: is_delivered(store))
+        chroma.kill()
+        store.upsert(numbered(120, 140))
+        assert nearest(store, "word130", 1) == ["r130"]
+        until(lambda: store.degraded_reason is not None)
+        assert "127.0.0.1" not in str(store.degraded_reason)
+        chroma.start()
+        until(lambda: is_delivered(store) and store.degraded_reason is None)
+        assert sides_are_equal(store)
+
+
+def test_a_server_may_come_later_and_a_rebuild_begins_a_new_collection(address, chroma):
+    """Proves: HOST-1. What was written without one is sent to it; old collections go."""
+    with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
+        store.upsert(numbered(0, 30))
+    with opened(address, chroma) as store:
+        until(lambda: is_delivered(store))
+        assert sides_are_equal(store)
+        store.maintenance.compact()
+        until(lambda: is_delivered(store))
+        assert sides_are_equal(store)
+        with store._session.searching() as index:
+            assert index is not None
+            assert len([one for one in index._client.list_collections() if "deleted" not in one.name]) == 1

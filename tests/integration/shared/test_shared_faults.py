@@ -1,0 +1,122 @@
+"""Processes and PostgreSQL die at any moment: nothing acknowledged is lost, nothing is half-written (HOST-3)."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+
+import psycopg
+import pytest
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import RecallError, StoreUnavailableError
+from recall_loop.state.scope import Scope
+from tests.embedders import WordHashEmbedder
+from tests.foreign.postgres_home import PostgresServer
+
+WRITER = """
+from recall_loop.memory.store.store import MemoryStore
+from tests.embedders import WordHashEmbedder
+place, name = sys.argv[1:]
+store = MemoryStore.open(place, embedder=WordHashEmbedder())
+at = 0
+while True:
+    batch = [{"id": f"{name}-{at}-{part}", "text": f"{name} {at} {part}", "conversation_id": "c"} for part in range(5)]
+    store.upsert(batch, tenant=name)
+    print(at, flush=True)
+    at += 1
+"""
+
+
+def opened(place: str) -> MemoryStore:
+    return MemoryStore.open(place, embedder=WordHashEmbedder())
+
+
+def batches(store: MemoryStore, tenant: str) -> dict[int, int]:
+    """Return how many records there are of each batch of a writer."""
+    found: dict[int, int] = {}
+    for record in store.scan(Scope(tenant=tenant)):
+        number = int(record.id.split("-")[1])
+        found[number] = found.get(number, 0) + 1
+    return found
+
+
+def test_killed_writers_leave_whole_batches(address, run_script):
+    """Proves: HOST-3. What a killed process had acknowledged is there; another goes on with its tenant at once."""
+    chance, acknowledged = random.Random(7), dict[str, int]()
+    opened(address).close()
+    for turn in range(4):
+        running = {name: run_script(WRITER, address, name) for name in ("one", "two")}
+        for name, process in running.items():
+            last = -1
+            end = time.monotonic() + 1.5 + chance.random()
+            while time.monotonic() < end and (line := process.stdout.readline()):
+                last = int(line)
+            process.send_signal(signal.SIGKILL)
+            last = max([last, *(int(line) for line in process.stdout.read().split())])
+            acknowledged[name] = max(acknowledged.get(name, -1), last)
+        with opened(address) as store:
+            for name, last in acknowledged.items():
+                found = batches(store, name)
+                assert set(range(last + 1)) <= found.keys() and set(found.values()) == {5}, (turn, name)
+            assert store.maintenance.verify().findings == ()
+
+
+def test_a_restart_of_postgresql_is_a_typed_error_at_most(address):
+    """Proves: HOST-3. Each request is answered or fails with a typed error; then everything goes on by itself."""
+    postgres = PostgresServer()
+    place = postgres.address("restart")
+    acknowledged: list[int] = []
+    failed: list[Exception] = []
+    stop = threading.Event()
+    with opened(place) as store:
+
+        def write() -> None:
+            at = 0
+            while not stop.is_set():
+                at += 1
+                try:
+                    store.upsert([{"id": f"r{at}", "text": f"number {at}"}])
+                    acknowledged.append(at)
+                except Exception as error:  # noqa: BLE001  # every kind is looked at below
+                    failed.append(error)
+
+        def read() -> None:
+            while not stop.is_set():
+                try:
+                    store.get(["r1"], scope=Scope())
+                except Exception as error:  # noqa: BLE001  # every kind is looked at below
+                    failed.append(error)
+
+        threads = [threading.Thread(target=write), threading.Thread(target=read)]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            time.sleep(0.7)
+            postgres.stop()
+            time.sleep(0.2)
+            postgres.start()
+        time.sleep(1.0)
+        before = len(acknowledged)
+        time.sleep(1.0)
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        assert len(acknowledged) > before
+        assert all(isinstance(error, RecallError) for error in failed), failed
+        stored = {record.id for record in store.scan(Scope())}
+        assert {f"r{at}" for at in acknowledged} <= stored
+
+
+def test_a_connection_lost_during_a_write_loses_its_lock_and_writes_nothing(address, postgres):
+    """Proves: HOST-2, HOST-3. Else another process might write between what is read and what is written."""
+    with opened(address) as store, pytest.raises(StoreUnavailableError), store.exclusive():
+        with psycopg.connect(postgres.url, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        store.upsert([{"id": "a", "text": "the ferry"}])
+    with opened(address) as store:
+        assert list(store.scan(Scope())) == []
+        store.upsert([{"id": "a", "text": "the ferry"}])
+        assert [record.id for record in store.scan(Scope())] == ["a"]
