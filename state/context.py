@@ -30,7 +30,9 @@ class Context(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    store_path: str | None = Field(None, description="Folder of the store; absent = as built or set.")
+    store_path: str | None = Field(
+        None, description="Folder of the store, or its address in PostgreSQL; absent = as built or set.", repr=False
+    )
     embedder: EmbedderName | None = Field(
         None, description="Embedder that the store at `store_path` was made with, such as provider:model."
     )

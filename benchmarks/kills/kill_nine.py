@@ -170,7 +170,7 @@ def check(folder: Path, scenario: str) -> None:
 
 def check_ingest(folder: Path, store: MemoryStore, ended: bool) -> None:
     """What the checkpoint counts as done is there, in whole batches; going on completes it."""
-    mark = Checkpoint(store.path or folder, folder / "in.jsonl", "default", "records").load()
+    mark = Checkpoint(store, folder / "in.jsonl", "default", "records").load()
     found = [held.id for held in store.scan()]
     assert found == [f"m{number}" for number in range(len(found))] and len(found) % _BATCH == 0, len(found)
     assert mark.line <= len(found) <= mark.line + _BATCH or ended, (mark, len(found))

@@ -15,6 +15,7 @@ from recall_loop.cli.core.filter_pairs import read_filters
 from recall_loop.cli.core.screen import sanitize
 from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.store.files.store_files import atomic_file
+from recall_loop.memory.store.files.store_place import ALLOWED_PLACES, checked_place
 from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
@@ -65,15 +66,15 @@ def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> 
     return validate_model(model, given | fields)
 
 
-def store_path(settings: Settings) -> Path:
-    """Return the store's folder.
+def store_path(settings: Settings) -> str | Path:
+    """Return the store's folder, or its address.
 
     Raises:
-        InvalidInputError: neither an option nor the environment names one.
+        InvalidInputError: neither an option nor the environment names one, or it is an address of something else.
     """
     if not settings.store_path:
-        raise InvalidInputError("--store", settings.store_path, "a folder; or set RECALL_LOOP_STORE_PATH")
-    return Path(settings.store_path)
+        raise InvalidInputError("--store", settings.store_path, f"{ALLOWED_PLACES}; or set RECALL_LOOP_STORE_PATH")
+    return checked_place(settings.store_path, "--store")
 
 
 def open_store(settings: Settings, *, create: bool = False, read_only: bool = False) -> MemoryStore:

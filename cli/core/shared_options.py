@@ -21,7 +21,12 @@ Group = argparse._ActionsContainer  # a parser, or a group of one
 def add_store_option(group: Group, *url_aliases: str) -> None:
     """Add `--store` and `--url`, the latter under further names too."""
     add = group.add_argument
-    add("--store", dest="store_path", metavar="PATH", help="folder of the store (default: $RECALL_LOOP_STORE_PATH)")
+    add(
+        "--store",
+        dest="store_path",
+        metavar="PATH",
+        help="folder of the store, or postgresql://user@host/database (default: $RECALL_LOOP_STORE_PATH)",
+    )
     add(
         *url_aliases,
         "--url",

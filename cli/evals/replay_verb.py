@@ -54,7 +54,7 @@ def add_parser(subparsers: Any) -> None:
         "--store",
         dest="store_path",
         metavar="PATH",
-        help="folder of the store; needed with --requests, in memory by default with --data",
+        help="folder or address of the store; needed with --requests, in memory by default with --data",
     )
     add("--gold", type=Path, metavar="FILE", help="labels of --requests: JSON Lines of id, gold, answerable, category")
     add("--tenant", metavar="T", help="tenant of --requests that don't name one (default: $RECALL_LOOP_TENANT)")
@@ -125,6 +125,6 @@ def _load_prompts(
         return options, prompts, stack.enter_context(open_store(settings, read_only=True))
     dataset = load_dataset(args.data, args.kinds, args.format)
     prompts = prompts_from_dataset(dataset, choice)
-    store = stack.enter_context(open_eval_store(Path(args.store_path) if args.store_path else None, settings))
+    store = stack.enter_context(open_eval_store(args.store_path or None, settings))
     ingest(store, dataset, asked_collections(prompts), progress)
     return options, prompts, store

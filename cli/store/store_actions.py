@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from recall_loop.cli.core.common import atomic_output, open_store, scope_from, store_path
@@ -17,7 +16,7 @@ from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.intake.files.ingest import export_lines
-from recall_loop.memory.store.recovery.verify import verify_folder
+from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
 from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, validate_model
@@ -33,7 +32,7 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
     scope = Scope(tenant=settings.tenant)
     with open_store(settings, read_only=True) as store:
         counts = {kind.value: store.count(scope, content_types=[kind]) for kind in ContentType}
-        rows: dict[str, Any] = {"path": store.path, "size on disk": _size(Path(str(store.path)))}
+        rows: dict[str, Any] = {"path": store.maintenance.info()["path"], "size on disk": _megabytes(store)}
         rows |= {"embedder": store.embedder.name, "dimension": store.embedder.dimension}
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         info = store.maintenance.info()
@@ -48,14 +47,15 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
 def _vector_search(info: dict[str, Any]) -> dict[str, str]:
     """Return which engine compares vectors, and why the store is degraded, if it is (SEARCH-9)."""
     known = info["vector_search"]
-    above = "Chroma" if known["larger_scopes"] == "chroma" else "all vectors compared, from SQLite"
+    homes = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    home = homes.get(known["larger_scopes"])
+    above = "Chroma" if home is None else f"all vectors compared, from {home}"
     lines = {"vectors": f"in memory up to {known['rows_compared_in_memory']:,} records in scope; above: {above}"}
     return lines | ({"degraded": info["degraded_reason"]} if info["degraded_reason"] else {})
 
 
-def _size(folder: Path) -> str:
-    total = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    return f"{total / 1_000_000:.1f} MB"
+def _megabytes(store: MemoryStore) -> str:
+    return f"{store.maintenance.size() / 1_000_000:.1f} MB"
 
 
 def export(args: argparse.Namespace, settings: Settings) -> int:
@@ -77,7 +77,7 @@ def _export_filters(pairs: Sequence[str]) -> Filters | None:
 
 def verify(args: argparse.Namespace, settings: Settings) -> int:
     """Print the damage found in the store, a line each; return 0 if there is none, else 1 (STORE-4)."""
-    report = verify_folder(store_path(settings), api_key=settings.chroma_api_key)
+    report = verify_place(store_path(settings), api_key=settings.chroma_api_key)
     if args.json:
         print_json(report.as_json())
         return 0 if report.sound else 1

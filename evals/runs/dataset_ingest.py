@@ -102,8 +102,8 @@ StageProgress = Callable[[str, int, int], None]
 _BATCH = 256
 
 
-def open_eval_store(path: Path | None, settings: Settings, *, cache_queries: bool = False) -> MemoryStore:
-    """Open the store in `path`, or one in memory, with the embedder that the settings name.
+def open_eval_store(path: str | Path | None, settings: Settings, *, cache_queries: bool = False) -> MemoryStore:
+    """Open the store at `path`, or one in memory, with the embedder that the settings name.
 
     With `cache_queries` a query that was asked before isn't embedded again.
     """

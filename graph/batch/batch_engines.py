@@ -189,19 +189,21 @@ def _useful_threads(setup: dict[str, Any]) -> int:
     """Return how many requests at once are worth their threads in one process.
 
     Where requests wait for a model there is no limit. Where they only compute, a second thread takes turns with the
-    first at Python, at a tenth of the processor's time; beside a Chroma server it computes while the first one waits.
+    first at Python, at a tenth of the processor's time; beside a server it computes while the first one waits.
     """
     settings: Settings = setup["settings"]
     if settings.llm_model or settings.embedder == "openai":
         return sys.maxsize
-    return 1 if settings.chroma_url is None and chroma_server.read_server_file(Path(setup["path"])) is None else 2
+    location: Path | str = setup["location"]
+    alone = isinstance(location, Path) and chroma_server.read_server_file(location) is None
+    return 1 if alone and settings.chroma_url is None else 2
 
 
 def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why other processes can't share the work on this store; None where they can."""
-    if store.path is None:
+    if store.location is None:
         return "the store is in memory"
-    if settings.capture_runs:
+    if settings.capture_runs and store.path is not None:
         return "runs are captured, and a store has one writer"
     if make_embedder(settings).fingerprint != store.embedder.fingerprint:
         return "the store's embedder isn't the one that the settings name"

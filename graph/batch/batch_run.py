@@ -127,7 +127,7 @@ def _engine(
         return RayEngine(store, settings, concurrency, ray)
     if workers == 1:
         return ThreadEngine(store, settings, concurrency)
-    return ProcessEngine({"path": str(store.path), "settings": settings}, concurrency, workers)
+    return ProcessEngine({"location": store.location, "settings": settings}, concurrency, workers)
 
 
 def _settings(given: Settings | None, timeout: float | None) -> Settings:

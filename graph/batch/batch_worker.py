@@ -28,7 +28,9 @@ def main() -> None:
     settings = setup["settings"]
     limit_threads(setup["processors"])
     try:
-        store = MemoryStore.from_settings(settings, setup["path"], create=False, read_only=True)
+        store = MemoryStore.from_settings(
+            settings, setup["location"], create=False, read_only=not settings.capture_runs
+        )
     except (RecallError, OSError) as error:
         pickle.dump((None, WorkerError(f"a worker process can't open the store: {error}")), replies)
         replies.flush()

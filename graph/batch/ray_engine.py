@@ -1,7 +1,7 @@
 """The engine of batches for which one machine is not enough: actors of a Ray cluster (OPS-2).
 
-Each actor opens the store for reading, on its own machine, and asks the store's Chroma server. An actor that ends is
-replaced, and its requests are run again. Nothing of Ray is imported before a batch asks for it.
+Each actor opens the store for reading, on its own machine: a folder beside a Chroma server, or an address. An actor
+that ends is replaced, and its requests are run again. Nothing of Ray is imported before a batch asks for it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from urllib.request import urlopen
 from recall_loop.graph.batch.batch_engines import multiprocess_blocker
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run_request
 from recall_loop.graph.batch.batch_rounds import WorkerDied
+from recall_loop.memory.store.files.store_place import shown_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, RecallError, WorkerError
 from recall_loop.state.settings.settings import Settings
@@ -57,11 +58,13 @@ class RayWorker:
         own = version("recall-loop")
         if own != setup["version"]:
             raise WorkerError(f"recall-loop {own} is installed there, and {setup['version']} asks")
-        _check_chroma(setup["url"])
-        store = MemoryStore.from_settings(self._settings, setup["path"], create=False, read_only=True)
+        if setup["url"] is not None:
+            _check_chroma(setup["url"])
+        location, read_only = setup["location"], not self._settings.capture_runs
+        store = MemoryStore.from_settings(self._settings, location, create=False, read_only=read_only)
         if store.generation != setup["generation"]:
             store.close()
-            raise WorkerError(f"{setup['path']} has another generation there: copy or share the folder again")
+            raise WorkerError(f"{shown_place(location)} has another generation there: copy or share the folder again")
         self._store = store
 
 
@@ -113,7 +116,7 @@ class RayCluster:
 def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why a cluster can't share the work on this store; None where it can."""
     why = multiprocess_blocker(store, settings)
-    if why is None and not store.maintenance.info().get("url"):
+    if why is None and store.path is not None and not store.maintenance.info().get("url"):
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
         why += " brings them to a Chroma server"
     return why
@@ -133,7 +136,7 @@ class RayEngine:
         self._ray = _import_ray()
         info = store.maintenance.info()
         setup = {
-            "path": str(store.path.resolve()) if store.path else None,
+            "location": store.path.resolve() if store.path else store.location,
             "settings": settings,
             "generation": store.generation,
             "url": info.get("url"),

@@ -36,7 +36,8 @@ class Memory(MemoryReading):
     says whose it is; what is given when something is read narrows it, and absent means all of the tenant. Absent
     `tenant` = that of the settings.
 
-    `Memory()` lives in this process's memory, `Memory("path")` in a folder. It may be used by several threads.
+    `Memory()` lives in this process's memory, `Memory("path")` in a folder, `Memory("postgresql://…")` in PostgreSQL,
+    where any number of processes write to it. It may be used by several threads.
     `AsyncMemory` is the same for an event loop.
 
     Attributes:
@@ -56,7 +57,7 @@ class Memory(MemoryReading):
         """Open a memory, or make one.
 
         Args:
-            path: folder of the store; None = `store_path` of `settings=`, else in memory.
+            path: folder of the store, or its address in PostgreSQL; None = `store_path` of `settings=`, else in memory.
             store: an open store instead; it stays open when the memory is closed.
             settings: None = read from the environment now.
             llm: the chat model of `recall` and of `add(infer=True)`, or its name as "provider:model"; None = that of
@@ -65,7 +66,8 @@ class Memory(MemoryReading):
 
         Raises:
             InvalidInputError: an argument isn't allowed, or `path` and `store` are both given.
-            UnsupportedOptionError: `path` is an address, such as `postgresql://…`, that this version can't open.
+            UnsupportedOptionError: `path` is an address of something else than PostgreSQL, or of it without the extra
+                `postgres`.
             StoreError: the store can't be opened.
         """
         check_bindings(store, llm)

@@ -1,15 +1,14 @@
-"""The store that a `Memory` is opened on: given, in a folder, or in memory."""
+"""The store that a `Memory` is opened on: given, in a folder, in PostgreSQL, or in memory."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
+from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
-
-_ALLOWED = "the path of a folder, or None for a memory in this process"
 
 
 def open_place(
@@ -19,7 +18,7 @@ def open_place(
 
     Raises:
         InvalidInputError: `path` is no path, or something is given beside `store`.
-        UnsupportedOptionError: `path` is an address.
+        UnsupportedOptionError: `path` is an address of something else than PostgreSQL, or its driver isn't installed.
         StoreError: the store can't be opened.
     """
     if store is not None:
@@ -39,10 +38,5 @@ def open_place(
 
 def check_place(path: object) -> None:
     """Check a path without opening anything; raises as `open_place`."""
-    if path is None:
-        return
-    if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError("path", path, _ALLOWED)
-    scheme, found, _ = str(path).partition("://")
-    if found and isinstance(path, str):  # the rest may hold a password
-        raise UnsupportedOptionError("path", f"{scheme}://…", f"{_ALLOWED}; a shared store isn't supported yet")
+    if path is not None:
+        checked_place(path)

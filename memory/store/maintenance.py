@@ -13,12 +13,16 @@ from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
 from recall_loop.memory.store.shared.open_schema import OpenSchema
+from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.memory.store.write import stored_tokens
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.recovery import ProgressCallback
     from recall_loop.memory.store.recovery.store_session import StoreSession
+
+# Keeps what callers note apart from what the store notes about itself.
+_NOTE = "note-"
 
 
 class Maintenance:
@@ -50,13 +54,14 @@ class Maintenance:
 
         `vector_search` says what answers: scopes of up to `rows_compared_in_memory` records, in tenants of up to
         `rows_of_such_a_tenant`, the store's own memory; larger ones Chroma's index (`chroma`) or, while the store is
-        degraded, a comparison of all vectors from SQLite (`sqlite`).
+        degraded or has no Chroma, a comparison of all vectors from the tables (`sqlite`, `postgresql`).
         """
         session = self._session
         query = "SELECT count(DISTINCT tenant), count(*), coalesce(sum(state), 0) FROM records"
         tenants, records, pending = session.database.fetch(query)[0]
         known = chroma_server.server_from_meta(session.database.meta())
         shared = isinstance(session.files, OpenSchema)
+        home, has_index = ("postgresql", known is not None) if shared else ("sqlite", True)
         return {
             **session.marker,
             "schema": int(session.marker["schema"]),
@@ -71,11 +76,40 @@ class Maintenance:
             "vector_search": {
                 "rows_compared_in_memory": SCANNED_ROWS,
                 "rows_of_such_a_tenant": INDEXED_ROWS,
-                "larger_scopes": "chroma" if session.degraded_reason is None else "sqlite",
+                "larger_scopes": "chroma" if has_index and session.degraded_reason is None else home,
             },
             "degraded_reason": session.degraded_detail,
             "repairs": list(session.files.repairs),
         }
+
+    def size(self) -> int:
+        """Return the bytes on disk, of a folder's files or a schema's tables; 0 in memory.
+
+        Raises:
+            StoreUnavailableError: the store can't be read.
+        """
+        return self._session.files.size()
+
+    def note(self, name: str) -> str | None:
+        """Return what was noted under a name with `set_note`, or None.
+
+        Raises:
+            StoreUnavailableError: the store can't be read.
+        """
+        return self._session.database.meta().get(_NOTE + name)
+
+    def set_note(self, name: str, text: str | None) -> None:
+        """Note something beside the records, on disk when this returns, or forget it (None); it is part of no tenant.
+
+        Raises:
+            StoreUnavailableError: the store can't be written.
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        with self._session.database.transaction() as connection:
+            if text is None:
+                connection.execute("DELETE FROM meta WHERE key = ?", (_NOTE + name,))
+            else:
+                set_meta(connection, {_NOTE + name: text})
 
     def verify(self) -> VerificationReport:
         """Compare SQLite with Chroma and look for damage, without changing anything; also of a store open for reading.

@@ -13,9 +13,9 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
+from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.forgetting import check_rules
 from recall_loop.memory.store.maintenance import Maintenance
-from recall_loop.memory.store.postgres.postgres_address import is_address
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import opening
 from recall_loop.memory.store.recovery.store_session import StoreSession
@@ -50,7 +50,9 @@ class MemoryStore(StoreWriting):
     transaction, and each still gets its own answer (`group_commit`).
 
     Attributes:
-        path: the store's folder; None in memory.
+        path: the store's folder; None elsewhere.
+        location: what `open` takes to open the same store in another process: its folder, or its address with the
+            password; None in memory.
         read_only: whether it was opened for reading only.
         repairs: the repairs that opening and writing made, in words; empty most of the time.
         maintenance: verifying, rebuilding, compacting, token vectors, and facts about the store as a whole.
@@ -66,6 +68,7 @@ class MemoryStore(StoreWriting):
     ) -> None:
         """Take over the files that `open` or `in_memory` opened."""
         self.path, self.read_only, self.repairs = files.path, files.read_only, files.repairs
+        self.location = files.location
         session = StoreSession(files, embedder, check_history_days(history_days), tuple(retention))
         super().__init__(session, RecordWriter(session))
         self.maintenance = Maintenance(self._session)
@@ -109,23 +112,26 @@ class MemoryStore(StoreWriting):
                 always uses those.
 
         Raises:
-            InvalidInputError: `url` is no address, or not that of the server which the store belongs to;
+            InvalidInputError: `path` is neither a folder nor an address that can be read; `url` is no address, or not
+                that of the server which the store belongs to;
                 `history_days` is out of range, a path of an attribute is none, or `retention` holds no rules.
             StoreLockedError: another writer has it open.
             EmbedderMismatchError: it was made with another embedder.
             StoreReadOnlyError: the folder can't be written.
             StoreUnavailableError: there is no store, the path is a file, the store is damaged, or PostgreSQL can't be
                 reached.
-            UnsupportedOptionError: an address is given, and the extra `postgres` isn't installed.
+            UnsupportedOptionError: an address is given, and the extra `postgres` isn't installed, or it is one of
+                another database.
         """
         days, rules = check_history_days(history_days), check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
         how: dict[str, Any] = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
         how |= {"attributes": indexed_attributes}
+        place = checked_place(path)
         files: Callable[[], OpenStoreFiles | OpenSchema] = (
-            partial(opening.open_schema, path, chosen, server, **how)
-            if is_address(path)
-            else partial(opening.open_folder, opening.checked_folder(path), chosen, server, **how)
+            partial(opening.open_folder, place, chosen, server, **how)
+            if isinstance(place, Path)
+            else partial(opening.open_schema, place, chosen, server, **how)
         )
         store = cls(files(), chosen, history_days=days, retention=rules)
         if read_only:
@@ -157,7 +163,7 @@ class MemoryStore(StoreWriting):
         `path` and `embedder` come before those of the settings; `move` makes the settings' server the store's own.
 
         Raises:
-            InvalidInputError: neither `path` nor the settings name a folder.
+            InvalidInputError: neither `path` nor the settings name a place.
         """
         return cls.open(
             path or settings.store_path or "",
@@ -188,7 +194,7 @@ class MemoryStore(StoreWriting):
         try:
             self.maintenance.sweep()
         except StoreUnavailableError as error:  # what has expired is left out of reads all the same
-            _LOG.warning("%s: the sweep is left for later: %s", self.path, error)
+            _LOG.warning("%s: the sweep is left for later: %s", self._session.files.place, error)
 
     @staticmethod
     def exists(path: str | Path) -> bool:
@@ -197,11 +203,13 @@ class MemoryStore(StoreWriting):
         One that has lost its SQLite file counts only once it is rebuilt.
 
         Raises:
+            InvalidInputError: it is neither.
             StoreUnavailableError: the address can't be reached.
         """
-        if is_address(path):
-            return opening.schema_exists(path)
-        return (Path(path) / SIDECAR_FILE).exists()
+        place = checked_place(path)
+        if isinstance(place, Path):
+            return (place / SIDECAR_FILE).exists()
+        return opening.schema_exists(place)
 
     @classmethod
     def in_memory(

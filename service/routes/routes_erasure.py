@@ -31,6 +31,10 @@ _COMPACTED = (
     "out when it begins a new index: they are gone for certain once the service has been restarted."
 )
 _ON_SERVER = " What the Chroma server keeps on its own disk is gone after `chroma vacuum` there."
+_IN_POSTGRESQL = (
+    "Nothing reads or finds the records any more. PostgreSQL reuses their pages in time; its write-ahead log "
+    "and its backups hold them until these are removed."
+)
 _IN_MEMORY = "The store lives in memory only: nothing of it was on disk."
 
 
@@ -112,7 +116,9 @@ def _try_compact(store: MemoryStore) -> bool:
 
 
 def _describe_remains(store: MemoryStore, *, compacted: bool) -> str:
-    if store.path is None:
+    if store.location is None:
         return _IN_MEMORY
+    if store.path is None:
+        return _IN_POSTGRESQL + (_ON_SERVER if store.maintenance.info()["url"] else "")
     words = _COMPACTED if compacted else _NOT_YET
     return words + (_ON_SERVER if store.maintenance.info()["url"] else "")

@@ -64,7 +64,9 @@ class Settings(BaseSettings):
     BARE_NAMES: ClassVar[tuple[str, ...]] = tuple(_BARE_NAMES.split())
     """Environment variables that are read without the prefix, too."""
 
-    store_path: str | None = Field(None, description="Folder of the store; absent = in memory.")
+    store_path: str | None = Field(
+        None, description="Folder of the store, or its address in PostgreSQL; absent = in memory.", repr=False
+    )
     chroma_url: str | None = Field(
         None, description="Address of a Chroma server that holds the vectors; absent = the store's folder."
     )

@@ -18,13 +18,11 @@ from recall_loop.memory.intake.files.file_preview import examine_file
 from recall_loop.memory.intake.formats.detection import DetectedFormat
 from recall_loop.memory.intake.formats.source_items import LeftOut
 from recall_loop.memory.parsing.foreign_json import InvalidLine
-from recall_loop.memory.store.files.store_files import write_atomically
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 
-CHECKPOINT_FOLDER = "intake"
 _CHUNK = 1024 * 1024
 _VERSION = 1
 
@@ -38,16 +36,17 @@ class CheckpointPosition:
 
 
 class Checkpoint:
-    """The checkpoint of one file, tenant and format in one store's folder.
+    """The checkpoint of one file, tenant and format in one store.
 
-    It holds the size and the SHA-256 of the part of the file that is done, so a file that has changed
-    there is read from its start, and one that has only grown is read from its former end.
+    It stands among the store's notes, so that a copy of the store has the one that fits. It holds the size and the
+    SHA-256 of the part of the file that is done, so a file that has changed there is read from its start, and one that
+    has only grown is read from its former end.
     """
 
-    def __init__(self, store_path: Path, file: Path, tenant: str, format_name: str) -> None:
+    def __init__(self, store: MemoryStore, file: Path, tenant: str, format_name: str) -> None:
         key = json.dumps([str(file.resolve()), tenant, format_name])
         name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        self._path = store_path / CHECKPOINT_FOLDER / f"{name}.json"
+        self._notes, self._name = store.maintenance, f"ingest-{name}"
         self._file = file
         self._hash = hashlib.sha256()
         self._hashed = 0
@@ -68,22 +67,22 @@ class Checkpoint:
         """Record that the file is done up to `position`; on disk when this returns.
 
         Raises:
-            OSError: the checkpoint can't be written.
+            OSError: the file can't be read.
+            StoreError: the store can't be written.
         """
         self._hash_up_to(position.offset)
         sha256 = self._hash.hexdigest()
         fields = {"version": _VERSION, "offset": position.offset, "line": position.line, "sha256": sha256}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, json.dumps(fields))
+        self._notes.set_note(self._name, json.dumps(fields))
 
     def clear(self) -> None:
         """Forget the file, as after its last line."""
-        self._path.unlink(missing_ok=True)
+        self._notes.set_note(self._name, None)
 
     def _read(self) -> dict[str, Any]:
         try:
-            saved = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # none yet, or cut off by a crash: starting again is always right
+            saved = json.loads(self._notes.note(self._name) or "{}")
+        except ValueError:  # of another version: starting again is always right
             return {}
         return saved if isinstance(saved, dict) and saved.get("version") == _VERSION else {}
 
@@ -198,10 +197,9 @@ class _FileIngest:
 
     def __post_init__(self) -> None:
         self.rejects = RejectsFile(self.summary.rejects_path, self.path)
-        folder = self.store.path
-        if folder is not None and self.path.is_file():  # a pipe can't be read again from where it broke
+        if self.path.is_file():  # a pipe can't be read again from where it broke
             name = "".join((self.detected.name, *self.options.owner.fields().values()))
-            self.checkpoint = Checkpoint(Path(folder), self.path, self.options.tenant, name)
+            self.checkpoint = Checkpoint(self.store, self.path, self.options.tenant, name)
 
     def remaining_entries(self) -> Iterator[FileEntry]:
         """Yield what an earlier run hasn't stored yet; lines before that are read for their ids only."""

@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
+from recall_loop.memory.store.files.store_place import shown_place
+from recall_loop.memory.store.postgres.postgres_connection import require_driver
 from recall_loop.state.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    from typing import TypeGuard
-
 DEFAULT_SCHEMA = "recall_loop"
-_SCHEMES = ("postgresql://", "postgres://")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-
-
-def is_address(path: object) -> TypeGuard[str]:
-    """Return whether a store's place is named by an address rather than by a folder."""
-    return isinstance(path, str) and path.startswith(_SCHEMES)
-
-
-def shown_place(path: str | Path) -> str:
-    """Return a store's place for a message: an address without its password."""
-    if not is_address(path):
-        return str(path)
-    parts = urlsplit(path)
-    if not parts.password:
-        return path
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{_raw_password(parts.netloc)}@", ":***@", 1)))
-
-
-def _raw_password(netloc: str) -> str:
-    return netloc.rpartition("@")[0].partition(":")[2]
+_PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")
+_SCHEMA = "schema="
+_ALLOWED = "postgresql://user:password@host:port/database, with options as libpq takes them, and ?schema=name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +37,40 @@ class PostgresAddress:
 
         Raises:
             InvalidInputError: it is none, or `schema` is no name in lower case of up to 63 characters.
+            UnsupportedOptionError: the driver isn't installed.
         """
-        try:
-            parts = urlsplit(address)
-            pairs = parse_qsl(parts.query, keep_blank_values=True)
-            _ = parts.port
-        except ValueError as error:
-            raise InvalidInputError(
-                "path", shown_place(address), "postgresql://user:password@host:port/database"
-            ) from error
-        schema = dict(pairs).get("schema", DEFAULT_SCHEMA)
+        base, _, query = address.partition("?")
+        options = query.split("&") if query else []
+        schemas = [unquote(option.removeprefix(_SCHEMA)) for option in options if option.startswith(_SCHEMA)]
+        schema = schemas[-1] if schemas else DEFAULT_SCHEMA
         if not _NAME.fullmatch(schema):
             raise InvalidInputError(
                 "schema", schema, "a name of a-z, 0-9 and _ that begins with no digit, of up to 63 characters"
             )
-        rest = urlencode([pair for pair in pairs if pair[0] != "schema"], quote_via=quote)
-        return cls(urlunsplit(parts._replace(query=rest)), schema, shown_place(address))
+        rest = "&".join(option for option in options if not option.startswith(_SCHEMA))
+        url = f"{base}?{rest}" if rest else base
+        if not _is_understood(url):
+            raise InvalidInputError("path", shown_place(address), _ALLOWED)
+        return cls(url, schema, shown_place(address))
 
     def __str__(self) -> str:
         """Return the address for messages."""
         return self.shown
+
+    @property
+    def whole(self) -> str:
+        """The address as it was given, for another process to open; has the password, if there is one."""
+        return f"{self.url}{'&' if '?' in self.url else '?'}{_SCHEMA}{self.schema}"
+
+
+def _is_understood(url: str) -> bool:
+    """Return whether libpq can read an address; its own messages may quote a password."""
+    require_driver()
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        options = conninfo_to_dict(url)
+    except psycopg.Error:
+        return False
+    return _PORTS.fullmatch(str(options.get("port", ""))) is not None

@@ -55,6 +55,16 @@ class OpenStoreFiles:
         """The folder, for messages."""
         return "in memory" if self.path is None else str(self.path)
 
+    @property
+    def location(self) -> Path | str | None:
+        """The folder, as another process opens it; None in memory."""
+        return self.path
+
+    def size(self) -> int:
+        """Return the bytes of the folder's files; 0 in memory."""
+        files = () if self.path is None else self.path.rglob("*")
+        return sum(file.stat().st_size for file in files if file.is_file())
+
     @cached_property
     def chroma_folder(self) -> Path | None:
         """Chroma's folder; None where it is in memory or on a server."""

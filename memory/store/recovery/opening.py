@@ -23,23 +23,12 @@ from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
 from recall_loop.memory.store.tables.database import METRIC, PENDING, SCHEMA_VERSION
-from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError, display_value
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from recall_loop.memory.store.embed.embedders import Embedder
-
-
-def checked_folder(path: object) -> Path:
-    """Return the folder that a caller names.
-
-    Raises:
-        InvalidInputError: it is no path.
-    """
-    if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError("path", path, "the path of a folder")
-    return Path(path)
 
 
 def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = None) -> OpenStoreFiles:

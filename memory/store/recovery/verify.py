@@ -28,6 +28,7 @@ from recall_loop.memory.store.files.store_files import (
     SIDECAR_FILE,
     quarantined_sidecars,
 )
+from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
@@ -103,6 +104,23 @@ class _Findings:
 
     def report(self) -> VerificationReport:
         return VerificationReport(tuple(self.findings), tuple(self.notes), self.records, self.chroma_rows)
+
+
+def verify_place(place: Path | str, *, api_key: str | None = None) -> VerificationReport:
+    """Verify the store in a folder or at an address, open or not. Takes no lock, needs no embedder.
+
+    Raises:
+        StoreUnavailableError: there is no store, or its address can't be reached.
+    """
+    if isinstance(place, Path):
+        return verify_folder(place, api_key=api_key)
+    report = _Findings()
+    database = PostgresDatabase(PostgresAddress.parse(place), create=False, read_only=True)
+    try:
+        _verify(report, OpenSchema(database, read_only=True, api_key=api_key), None)
+    finally:
+        database.close()
+    return report.report()
 
 
 def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationReport:

@@ -11,6 +11,9 @@ from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_f
 if TYPE_CHECKING:
     from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 
+_SIZE = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'"""
+
 
 @dataclass
 class OpenSchema:
@@ -33,6 +36,15 @@ class OpenSchema:
     def place(self) -> str:
         """The address, for messages; without a password."""
         return str(self.database.address)
+
+    @property
+    def location(self) -> str:
+        """The address, as another process opens it; has the password, if there is one."""
+        return self.database.address.whole
+
+    def size(self) -> int:
+        """Return the bytes of the schema's tables with their indexes, without the server's log; errors as `fetch`."""
+        return int(self.database.fetch(_SIZE, (self.database.address.schema,))[0][0])
 
     def chroma_location(self) -> ChromaServer | None:
         """Return the Chroma server of the store, as its tables note it; None = vectors are compared one by one."""

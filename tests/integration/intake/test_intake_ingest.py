@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from recall_loop.memory.intake.files.ingest import (
     export_lines,
     ingest_file,
 )
+from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
 from tests.waiting import wait_until
@@ -216,20 +219,28 @@ def test_resume_can_be_turned_off_and_a_torn_checkpoint_is_none(tmp_path: Path, 
     stop_after(path, folder_store, batches=1, size=4)
     assert ingest_file(path, folder_store, IngestOptions(resume=False)).unchanged == 4
     stop_after(path, folder_store, batches=1, size=4)
-    (saved,) = (tmp_path / "store" / "intake").iterdir()
-    assert "Note" not in saved.read_text(encoding="utf-8")
-    saved.write_text('{"version": 1, "off', encoding="utf-8")
+    saved = noted(folder_store)
+    (text,) = saved.values()
+    assert "Note" not in text
+    with folder_store.maintenance._session.database.transaction() as connection:
+        set_meta(connection, dict.fromkeys(saved, '{"version": 1, "off'))
     assert ingest_file(path, folder_store).skipped_lines == 0
-    assert not list((tmp_path / "store" / "intake").iterdir())
+    assert not noted(folder_store)
 
 
-def test_tenants_and_formats_have_checkpoints_of_their_own(tmp_path: Path) -> None:
+def noted(store: MemoryStore) -> dict[str, str]:
+    """Return the checkpoints that a store has."""
+    meta = store.maintenance._session.database.meta()
+    return {name: text for name, text in meta.items() if name.startswith("note-ingest-")}
+
+
+def test_tenants_and_formats_have_checkpoints_of_their_own(tmp_path: Path, store: MemoryStore) -> None:
     """Proves: STORE-3."""
     path = write(tmp_path / "in.jsonl", [message(0)])
-    Checkpoint(tmp_path, path, "a", "records").save(CheckpointPosition(path.stat().st_size, 1))
-    assert Checkpoint(tmp_path, path, "a", "records").load().line == 1
-    assert Checkpoint(tmp_path, path, "b", "records").load() == CheckpointPosition()
-    assert Checkpoint(tmp_path, path, "a", "locomo").load() == CheckpointPosition()
+    Checkpoint(store, path, "a", "records").save(CheckpointPosition(path.stat().st_size, 1))
+    assert Checkpoint(store, path, "a", "records").load().line == 1
+    assert Checkpoint(store, path, "b", "records").load() == CheckpointPosition()
+    assert Checkpoint(store, path, "a", "locomo").load() == CheckpointPosition()
 
 
 @pytest.mark.parametrize("format_name", ["records", "locomo"])
@@ -320,6 +331,9 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
 
 
 def done_lines(place: Path) -> int:
-    for path in (place / "intake").glob("*.json"):
-        return int(json.loads(path.read_text(encoding="utf-8"))["line"])
-    return 0
+    try:
+        with closing(sqlite3.connect(f"file:{place / 'sidecar.sqlite3'}?mode=ro", uri=True)) as connection:
+            found = connection.execute("SELECT value FROM meta WHERE key LIKE 'note-ingest-%'").fetchall()
+    except sqlite3.Error:  # not there yet
+        return 0
+    return int(json.loads(found[0][0])["line"]) if found else 0

@@ -261,12 +261,14 @@ MAINTENANCE: dict[str, Callable[[MemoryStore], Any]] = {
     "sweep": lambda store: store.maintenance.sweep(),
     "verify": lambda store: store.maintenance.verify(),
     "drop_token_vectors": lambda store: store.maintenance.drop_token_vectors(),
+    "size": lambda store: store.maintenance.size(),
 }
 # Machinery: it opens, closes or stands between the parts, and gives no record to anybody.
 STORE_MACHINERY = frozenset(
     ["exclusive", "exists", "open", "from_settings", "in_memory", "close", "embedder", "token_source", "writable"]
 )
-MAINTENANCE_MACHINERY = {"make_token_vectors", "probe"}
+# Notes are what a caller noted of itself; ingest notes how far files are done, without their text.
+MAINTENANCE_MACHINERY = {"make_token_vectors", "probe", "note", "set_note"}
 
 
 def views(store: MemoryStore) -> list[View]:

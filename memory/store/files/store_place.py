@@ -1,0 +1,54 @@
+"""Where a store is: a folder, or the address of a PostgreSQL database (HOST-1)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
+_SCHEMES = ("postgresql://", "postgres://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SECRET_OPTION = re.compile(r"([?&][a-z_]*password=)[^&]*", re.IGNORECASE)
+
+
+def is_address(place: object) -> TypeGuard[str]:
+    """Return whether a store's place is named by an address rather than by a folder."""
+    return isinstance(place, str) and place.startswith(_SCHEMES)
+
+
+def checked_place(place: object, field: str = "path") -> str | Path:
+    """Return the place that a caller names: an address as it is, or a folder's path. Nothing is opened.
+
+    Args:
+        place: what the caller names.
+        field: what an error calls it.
+
+    Raises:
+        InvalidInputError: it is neither, or an address that was made a path, which loses a stroke.
+        UnsupportedOptionError: it is an address of something else than PostgreSQL.
+    """
+    if is_address(place):
+        return place
+    if not isinstance(place, str | Path) or not str(place).strip():
+        raise InvalidInputError(field, place, ALLOWED_PLACES)
+    if isinstance(place, str) and (found := _SCHEME.match(place)):  # the rest may hold a password
+        raise UnsupportedOptionError(field, f"{found[1]}://…", ALLOWED_PLACES)
+    if isinstance(place, Path) and str(place).startswith(tuple(scheme[:-1] for scheme in _SCHEMES)):
+        raise InvalidInputError(field, "Path('postgresql:/…')", f"{ALLOWED_PLACES}; an address is text, no Path")
+    return Path(place)
+
+
+def shown_place(place: str | Path) -> str:
+    """Return a store's place for a message: an address, sound or not, of whatever it is, without its passwords."""
+    scheme, found, rest = str(place).partition("://")
+    if not found:
+        return scheme
+    login, at, where = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return _SECRET_OPTION.sub(r"\1***", f"{scheme}://{user}{':***' if colon else ''}{at}{where}")

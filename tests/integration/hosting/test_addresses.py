@@ -1,0 +1,212 @@
+"""Wherever a store's folder goes, an address goes too (HOST-1); its password is shown nowhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recall_loop import Memory, MemoryStore, RecallLoopStore, RetrieveRequest, Settings, build_graph
+from recall_loop.cli.main import main
+from recall_loop.graph.batch.batch_run import run_batch, stream_batch
+from recall_loop.graph.batch.ray_engine import RayCluster
+from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
+from recall_loop.memory.store.files.store_place import shown_place
+from recall_loop.state.context import Context
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import ContentType
+from tests.integration.hosting.conftest import PASSWORD
+
+FACTS = [
+    {"id": f"b{n}", "kind": "fact", "text": f"The boat {name} is moored at berth {n + 3} until October."}
+    for n, name in enumerate(("Amber", "Birk", "Cormorant", "Dulse", "Eider", "Fathom"))
+]
+QUESTION = "At which berth is the boat Dulse?"
+
+
+def lines(path: Path, items: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
+    return path
+
+
+def filled(address: str, embedder: Any) -> None:
+    with MemoryStore.open(address, embedder=embedder) as store:
+        store.upsert(FACTS)
+
+
+def test_a_memory_at_an_address_is_written_by_two_at_once(address: str) -> None:
+    """Proves: HOST-1, API-1."""
+    with Memory(address) as one, Memory(address) as two:
+        one.add("I moved to Bergen in May.", user_id="ada")
+        two.add("I keep bees.", user_id="ada")
+        assert "Bergen" in two.recall("Where do I live?", user_id="ada").context
+        assert "bees" in one.recall("What do I keep?", user_id="ada").context
+        assert one.store.path is None
+        assert one.store.location == address
+    with Memory(settings=Settings(store_path=address)) as again:
+        assert again.store.count(Scope(user_id="ada")) == 2
+
+
+def test_each_command_takes_an_address(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: HOST-1, STORE-2 (no command shows the password)."""
+    caplog.set_level(logging.DEBUG)
+    where, file = ["--store", address], lines(tmp_path / "in.jsonl", FACTS)
+
+    def said(*words: str, code: int = 0) -> str:
+        assert main([*words]) == code
+        shown = capsys.readouterr()
+        assert PASSWORD not in shown.out + shown.err + caplog.text
+        return shown.out
+
+    assert "6 created" in said("ingest", str(file), *where)
+    assert "6 unchanged" in said("ingest", str(file), *where)
+    said("add", "The pier is closed on Mondays.", "--user", "ada", *where)
+    assert "Dulse" in said("search", QUESTION, *where)
+    assert "b3" in said("retrieve", QUESTION, *where)
+    info = said("store", "info", *where)
+    assert "postgres:***@" in info
+    assert "records       7" in info
+    assert "from PostgreSQL" in info
+    assert "Sound: 7 records" in said("store", "verify", *where)
+    assert len(said("store", "export", *where).splitlines()) == 7
+    said("store", "update", "b3", 'tags=["home"]', *where)
+    assert "1" in said("store", "history", "b3", *where)
+    assert "Deleted 1 record" in said("store", "delete", "--tenant", "default", "--ids", "b0", *where)
+    for action in ("list", "compact", "rebuild", "sweep"):
+        said("store", action, *where)
+    memories = lines(tmp_path / "letta.json", [])
+    memories.write_text(json.dumps([{"id": "l1", "text": "Ada sails on Sundays."}]), encoding="utf-8")
+    said("import", "letta", str(memories), *where, "--dry-run")
+    said("import", "letta", str(memories), *where)
+
+
+def test_the_environment_names_an_address(address: str, tmp_path: Path) -> None:
+    """Proves: HOST-1."""
+    environment = os.environ | {"RECALL_LOOP_STORE_PATH": address}
+    command = [sys.executable, "-m", "recall_loop.cli"]
+    file = lines(tmp_path / "in.jsonl", FACTS)
+    subprocess.run([*command, "ingest", str(file)], env=environment, check=True, capture_output=True)
+    done = subprocess.run([*command, "store", "info"], env=environment, check=True, capture_output=True, text=True)
+    assert "records       6" in done.stdout
+    assert PASSWORD not in done.stdout + done.stderr
+    assert PASSWORD not in repr(Settings(store_path=address)) + repr(Context(store_path=address))
+
+
+def test_an_interrupted_file_goes_on_at_an_address(address: str, tmp_path: Path, embedder: Any) -> None:
+    """Proves: HOST-1, STORE-2 (the checkpoint is in the store, whichever process goes on)."""
+    file = lines(tmp_path / "in.jsonl", FACTS)
+
+    def end_after_two(line: int, _: int | None) -> None:
+        if line >= 2:
+            raise KeyboardInterrupt
+
+    with MemoryStore.open(address, embedder=embedder) as store, pytest.raises(KeyboardInterrupt):
+        ingest_file(file, store, IngestOptions(batch_size=2), on_progress=end_after_two)
+    with MemoryStore.open(address, embedder=embedder) as store:
+        assert ingest_file(file, store, IngestOptions(batch_size=2)).skipped_lines == 2
+        assert store.count() == 6
+        assert not [name for name in store.maintenance._session.database.meta() if name.startswith("note-")]
+
+
+def test_the_graph_takes_an_address_from_its_context(address: str, embedder: Any) -> None:
+    """Proves: HOST-1, LOOP-9."""
+    filled(address, embedder)
+    request = RetrieveRequest.model_validate({"messages": [{"role": "user", "content": QUESTION}]})
+    answer = build_graph().invoke(
+        {"messages": [message.model_dump() for message in request.messages]}, context=Context(store_path=address)
+    )
+    assert "b3" in [fact["id"] for fact in answer["facts"]]
+    assert PASSWORD not in json.dumps(answer, default=str)
+
+
+def test_langgraphs_store_lives_at_an_address(address: str, embedder: Any) -> None:
+    """Proves: HOST-1, OPS-5."""
+    with MemoryStore.open(address, embedder=embedder) as store:
+        RecallLoopStore(store).put(("users", "ann"), "home", {"town": "Oslo"})
+    with MemoryStore.open(address, embedder=embedder) as store:
+        found = RecallLoopStore(store).search(("users",), query="Which town?")
+        assert [item.value for item in found] == [{"town": "Oslo"}]
+
+
+BATCH = [{"id": f"q{n}", "messages": [{"role": "user", "content": QUESTION}], "max_iterations": 2} for n in range(4)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capture", [False, True])
+def test_processes_of_a_batch_open_the_address(address: str, embedder: Any, tmp_path: Path, capture: bool) -> None:
+    """Proves: HOST-1, OPS-2 (there several processes may capture their runs, too)."""
+    filled(address, embedder)
+    requests, output = lines(tmp_path / "q.jsonl", BATCH), tmp_path / "out.jsonl"
+    with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
+        summary = run_batch(
+            requests, output, store=store, settings=Settings(capture_runs=capture), concurrency=4, workers=2
+        )
+    assert (summary.succeeded, summary.failed) == (4, 0)
+    assert PASSWORD not in output.read_text(encoding="utf-8")
+    with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
+        assert store.count(Scope(), content_types=[ContentType.TRAJECTORY]) == (4 if capture else 0)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_actors_of_ray_open_the_address(address: str, embedder: Any) -> None:
+    """Proves: HOST-1, OPS-2 (without any Chroma server)."""
+    pytest.importorskip("ray")
+    filled(address, embedder)
+    with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
+        found = list(stream_batch(BATCH, store=store, concurrency=1, ray=RayCluster(actors=1)))
+    assert ["b3" in [fact["id"] for fact in line["result"]["facts"]] for line in found] == [True] * 4
+
+
+BAD = [
+    ("mysql://u:{0}@h/db", "path", UnsupportedOptionError),
+    ("postgresql://u:{0}@h:port/db", "path", InvalidInputError),
+    ("postgresql://u:{0}/tail@h/db", "path", InvalidInputError),
+    ("postgresql://u:{0}%zz@h/db", "path", InvalidInputError),
+    ("postgresql://u:{0}@[::1/db", "path", InvalidInputError),
+    ("postgresql://u:{0}@h/db?nonsense=1", "path", InvalidInputError),
+    ("postgresql://u:{0}@h/db?schema=No-Name", "schema", InvalidInputError),
+    ("postgresql://u@h:99999999/db?password={0}", "path", InvalidInputError),
+]
+
+
+@pytest.mark.parametrize(("form", "field", "error"), BAD)
+def test_a_bad_address_is_one_typed_error(
+    form: str, field: str, error: type[InvalidInputError], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: HOST-1 (nothing is opened or made; the CLI ends with 2)."""
+    place = form.format(PASSWORD)
+    with pytest.raises(error) as caught:
+        MemoryStore.open(place)
+    assert caught.value.field == field
+    assert main(["store", "info", "--store", place]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert PASSWORD not in shown + str(caught.value) + shown_place(place)
+    assert not Path("mysql:").exists()
+
+
+def test_an_address_is_no_path() -> None:
+    """Proves: HOST-1."""
+    with pytest.raises(InvalidInputError, match="is text"):
+        MemoryStore.open(Path("postgresql://u@h/db"))
+
+
+def test_nobody_there_is_a_typed_error(
+    unused_tcp_port: int, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: HOST-1, HOST-3."""
+    place = f"postgresql://u:{PASSWORD}@127.0.0.1:{unused_tcp_port}/db?connect_timeout=1"
+    with pytest.raises(StoreUnavailableError, match=r"u:\*\*\*@127"):
+        MemoryStore.open(place)
+    assert main(["store", "verify", "--store", place]) == 2
+    assert PASSWORD not in capsys.readouterr().err + caplog.text
