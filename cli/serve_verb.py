@@ -24,6 +24,7 @@ _EXAMPLE = """\
 examples:
   recall-loop serve --store ./my-memory
   recall-loop serve --store ./my-memory --keys keys.json --host 0.0.0.0 --port 8321
+  recall-loop serve --store postgresql://recall@db/recall --workers 4 --keys keys.json
   recall-loop serve --store ./my-memory --chroma-url http://127.0.0.1:8000 --workers 4 --keys keys.json
 """
 
@@ -33,7 +34,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("serve", help="answer over HTTP", description=_DESCRIPTION, epilog=_EXAMPLE)
     add_store_option(parser, "--chroma-url")
     add_listen_options(parser)
-    parser.add_argument("--workers", metavar="N", help="processes, 1 to 64; several need a Chroma server (default: 1)")
+    parser.add_argument(
+        "--workers", metavar="N", help="processes, 1 to 64; several need a Chroma server, or PostgreSQL (default: 1)"
+    )
     parser.add_argument(
         "--read-only", action="store_true", default=None, help="write nothing; another process may have the store open"
     )
@@ -47,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to end; 2 where the process that writes can't begin."""
     from recall_loop.cli.core.common import store_path
+    from recall_loop.memory.store.files.store_place import shown_place
     from recall_loop.service.process.lifecycle import NO_KEYS_WARNING
     from recall_loop.service.serving import serve
     from recall_loop.service.workers.supervisor import WriterStartError
@@ -58,7 +62,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         address = f"[{host}]" if ":" in host else host
         if config.keys_file is None:
             sys.stderr.write(f"recall-loop: WARNING: {NO_KEYS_WARNING}\n")
-        sys.stderr.write(f"recall-loop: serving {store} at http://{address}:{port}\n")
+        sys.stderr.write(f"recall-loop: serving {shown_place(store)} at http://{address}:{port}\n")
         sys.stderr.flush()
 
     try:

@@ -51,14 +51,17 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
     from pathlib import Path
 
     from recall_loop.memory.store.chroma import chroma_server
+    from recall_loop.memory.store.files.store_place import is_address
 
-    if config.workers == 1:
-        return
     path = settings.store_path
+    if config.workers == 1 or is_address(path):  # there each process writes by itself
+        return
     known = path is not None and chroma_server.read_server_file(Path(path)) is not None
     if path is None or (settings.chroma_url is None and not known):
         raise InvalidInputError(
-            "--workers", config.workers, "1 with vectors in the store's folder; more need --chroma-url, a Chroma server"
+            "--workers",
+            config.workers,
+            "1 with vectors in the store's folder; more need --chroma-url, a Chroma server, or a store in PostgreSQL",
         )
     if config.read_only:  # one of the processes would write all the same
         raise InvalidInputError("--workers", config.workers, "1 with --read-only")
@@ -145,9 +148,11 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
 
 def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
     from recall_loop.service.process.lifecycle import load_keys
+    from recall_loop.service.workers.remote_writer import check_shared_store
     from recall_loop.service.workers.supervisor import run_workers
 
     load_keys(config)
+    check_shared_store(config, settings)
     with bind_socket(config) as sock:
         announce(sock)
         app = "recall_loop.service.app:create_app"

@@ -29,7 +29,9 @@ class ServiceConfig(BaseSettings):
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: Integer = Field(8321, ge=0, le=65_535, description="Port to listen on; 0 = a free one.")
-    workers: Integer = Field(1, ge=1, le=64, description="Processes that answer; above 1 a Chroma server is needed.")
+    workers: Integer = Field(
+        1, ge=1, le=64, description="Processes that answer; above 1 a Chroma server or a store in PostgreSQL is needed."
+    )
     keys_file: Path | None = Field(None, description="File of API keys, hashed; absent = no keys, on loopback only.")
     read_only: bool | None = Field(
         None, description="Open the store for reading only; absent = only where another process writes to it."

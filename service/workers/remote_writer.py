@@ -12,6 +12,7 @@ from typing import Any
 from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.onnx_model import limit_threads
+from recall_loop.memory.store.files.store_place import is_address
 from recall_loop.memory.store.forgetting import ForgetReport, SweepReport
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, RecordWriter, check_records
@@ -158,6 +159,17 @@ def _receive_reply(connection: Connection) -> dict[str, Any]:
     return decode_message(connection.recv_bytes())
 
 
+def check_shared_store(config: ServiceConfig, settings: Settings) -> None:
+    """Open a store in PostgreSQL once before workers do: it is made if there is none, and what is wrong is told.
+
+    Raises:
+        RecallError: it can't be opened.
+    """
+    if is_address(settings.store_path):
+        read_only = config.read_only or False
+        MemoryStore.from_settings(settings, create=not read_only, read_only=read_only).close()
+
+
 def open_service_store(
     config: ServiceConfig, settings: Settings, embedder: Embedder | None, warnings: list[str]
 ) -> MemoryStore:
@@ -167,8 +179,9 @@ def open_service_store(
         StoreError: it can't be opened.
     """
     embedder = embedder or make_embedder(settings)
-    if config.owner_socket is not None:
+    if config.parent is not None:
         limit_threads(processors_per_process(config.workers))
+    if config.owner_socket is not None:
         store = RemoteWriterStore.from_settings(settings, embedder=embedder, create=False, read_only=True)
         store.writer_socket = config.owner_socket
         return store

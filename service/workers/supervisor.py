@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from uvicorn.supervisors import Multiprocess
 
 from recall_loop.memory.store.embed.embedder_factory import processors_per_process, thread_environment
+from recall_loop.memory.store.files.store_place import is_address
 from recall_loop.service.core.config import SERVICE_ENV_PREFIX, ServiceConfig
 from recall_loop.service.core.service_metrics import MULTIPROC_DIR_VARIABLE
 from recall_loop.service.workers.writer_process import WRITER_READY
@@ -49,14 +50,14 @@ class WriterStartError(Exception):
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's keeper of workers, which keeps the owner of the store too.
+    """uvicorn's keeper of workers, which keeps the owner of the store too, where a folder needs one.
 
     Workers end first and the owner last, so that what they forward is still answered.
     """
 
-    def __init__(self, config: Config, sockets: list[socket], folder: Path) -> None:
+    def __init__(self, config: Config, sockets: list[socket], folder: Path, *, has_owner: bool) -> None:
         super().__init__(config, sockets)
-        self._folder = folder
+        self._folder, self._has_owner = folder, has_owner
         self._owner: subprocess.Popen[str] | None = None
         self._begun = 0.0
 
@@ -66,6 +67,9 @@ class Supervisor(Multiprocess):
         Raises:
             WriterStartError: the store can't be opened.
         """
+        if not self._has_owner:
+            super().run()
+            return
         self._owner = self._start_owner()
         try:
             stdout = self._owner.stdout
@@ -130,12 +134,14 @@ def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Confi
         os.environ.update(_environment(config, settings, folder))
         for variable, value in thread_environment(processors_per_process(config.workers)).items():
             os.environ.setdefault(variable, value)
-        Supervisor(uvicorn_config, [sock], folder).run()
+        Supervisor(uvicorn_config, [sock], folder, has_owner=not is_address(settings.store_path)).run()
 
 
 def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dict[str, str]:
     """Return the environment variables that pass this process's settings to the workers and the writer."""
-    shared = {"shared_rates": folder / "rates", "owner_socket": writer_socket(folder), "parent": os.getpid()}
+    shared: dict[str, Path | int] = {"shared_rates": folder / "rates", "parent": os.getpid()}
+    if not is_address(settings.store_path):
+        shared["owner_socket"] = writer_socket(folder)
     worker_config = config.model_copy(update=shared)
     fields = worker_config.model_dump(mode="json", exclude_none=True)
     variables = {SERVICE_ENV_PREFIX + name.upper(): _env_value(value) for name, value in fields.items()}
