@@ -115,7 +115,8 @@ def _select_facts(state: AgentState, run: RunContext, most: int) -> list[RankedE
 def _order_facts(state: AgentState, run: RunContext) -> list[RankedEntry]:
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.ranked(state) if item.entry["similarity"] >= least]
-    varied = demote_duplicates(fold_repeats(similar), settings.duplicate_similarity, settings.rank_crowding_weight)
+    listed, crowding = run.question.listed is not None, settings.rank_crowding_weight
+    varied = demote_duplicates(fold_repeats(similar), settings.duplicate_similarity, crowding, listed=listed)
     return correct_facts(_demote_superseded(varied, run), state, run)
 
 

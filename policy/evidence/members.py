@@ -76,3 +76,8 @@ def _is_new_member(entry: PoolEntry, iteration: int) -> bool:
         return min(naming) == iteration
     listed = any(match["source"] in LIST_SOURCES for match in entry["matches"])
     return listed and entry["first_iteration"] == iteration
+
+
+def member_group(entry: PoolEntry) -> str | None:
+    """Return what an entry shares with others that tell no further member: the first member that it was found by."""
+    return next((match["query"] for match in entry["matches"] if match["source"] == QuerySource.MEMBER), None)

@@ -17,7 +17,8 @@ weights), in [0,1], where
 - evidence: its weight × (1 − 1/n) for n independent sources.
 
 Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one. Of the others,
-facts with two better ones of the same title lose the crowding weight's share of their score.
+facts with two better ones of the same title lose the crowding weight's share of their score; where the question asks
+for a list, so do those with two better ones that name the same member, so that different members go first.
 
 Novelty: the facts that an iteration really added (STOP-1). A vector search always returns something unseen. So a fact
 is new only if its key is unseen among those that were similar enough, its similarity reaches the minimum, and it either
@@ -31,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from recall_loop.policy.evidence.coverage import entry_terms
-from recall_loop.policy.evidence.members import ends_in_question, member_fit
+from recall_loop.policy.evidence.members import ends_in_question, member_fit, member_group
 from recall_loop.policy.question.periods import entry_created_at, time_fit
 from recall_loop.policy.question.titles import crowded_titles, entry_title, expected_speaker, title_references
 from recall_loop.state.agent_state import PoolEntry
@@ -197,13 +198,16 @@ def _recency(entry: PoolEntry, settings: Settings, reference: datetime) -> float
     return float(0.5 ** (age / settings.rank_recency_half_life_days))
 
 
-def demote_duplicates(ranked: Sequence[RankedEntry], threshold: float, crowding: float = 0.0) -> list[RankedEntry]:
-    """Move near-duplicates of a better fact to the end, in their order, and lower facts that their title crowds.
+def demote_duplicates(
+    ranked: Sequence[RankedEntry], threshold: float, crowding: float = 0.0, *, listed: bool = False
+) -> list[RankedEntry]:
+    """Move near-duplicates of a better fact to the end, in their order, and lower facts that better ones crowd.
 
     Args:
         ranked: facts, best first.
         threshold: Jaccard overlap of two facts' stems from which they are near-duplicates, in [0,1].
         crowding: share of its score that a fact loses if two better ones have its title, in [0,1].
+        listed: whether the question asks for a list; two better ones with its member then count, too.
     """
     distinct: list[RankedEntry] = []
     repeated: list[RankedEntry] = []
@@ -215,11 +219,11 @@ def demote_duplicates(ranked: Sequence[RankedEntry], threshold: float, crowding:
             continue
         distinct.append(item)
         by_size.setdefault(len(terms), []).append(terms)
-    return _lower_crowded(distinct, crowding) + repeated
+    return _lower_crowded(distinct, crowding, listed) + repeated
 
 
-def _lower_crowded(ranked: list[RankedEntry], crowding: float) -> list[RankedEntry]:
-    titles = [entry_title(item.entry) for item in ranked]
+def _lower_crowded(ranked: list[RankedEntry], crowding: float, listed: bool) -> list[RankedEntry]:
+    titles = [entry_title(item.entry) or (listed and member_group(item.entry)) or None for item in ranked]
     if not crowding or not any(titles):
         return ranked
     lowered = (

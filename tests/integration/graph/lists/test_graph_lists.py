@@ -94,6 +94,32 @@ def test_rounds_end_where_no_new_member_comes(world):
     assert result.stop.reason in (StopReason.COVERED, StopReason.NO_NOVELTY, StopReason.EXHAUSTED)
 
 
+GERMAN = {
+    "fussball": "Ich habe früher viel Fußball gespielt, das war meine Sportart.",
+    "golf": "Mein Onkel nahm mich am Wochenende mit, wir haben achtzehn Löcher Golf geschafft.",
+    "karate": "Gestern habe ich die Prüfung für den Gürtel in Karate bestanden, ich war sehr nervös.",
+}
+
+
+def test_members_are_looked_up_in_the_language_of_the_question(embedder):
+    """A kind of German has German members. Proves: PIECES-1, OPEN-4."""
+    others = (
+        "Kevin, welche Sportarten gibt es bei euch?",
+        "Kevin hat gespielt, ich habe zugesehen.",
+        "Es hat geregnet.",
+    )
+    texts = [("Kevin", *item) for item in GERMAN.items()] + [("Hanna", text, text) for text in others * 3]
+    turns = [
+        {"id": f"{at}-{name}", "kind": "message", "author": author, "text": text, "role": "user", "session": f"s{at}"}
+        for at, (author, name, text) in enumerate(texts)
+    ]
+    with MemoryStore.in_memory(embedder=embedder) as store:
+        store.upsert(turns, tenant="team")
+        result = ask(store, "Welche Sportarten hat Kevin gespielt?")
+    looked_up = [each["query"] for each in result.metadata["trace"]["query_results"] if each["source"] == "member"]
+    assert any("karate" in query or "golf" in query for query in looked_up)
+
+
 def test_no_list_no_further_members(world):
     """A question for a single thing is searched as ever. Proves: PIECES-1."""
     result = ask(world, "When did Kevin pass the exam?")

@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from recall_loop.policy.evidence.members import MEMBER_DEPTH, count_new_members, member_fit
+from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
 from recall_loop.policy.planning.member_queries import (
     MOST_LOOKED_UP,
     MOST_WORDS,
@@ -129,6 +130,17 @@ def test_new_members_are_counted_once():
     assert count_new_members([new, named, again, other], 2) == 3
     assert count_new_members([new, named, again, other], 3) == 0
     assert count_new_members([other] * MEMBER_DEPTH + [new], 2) == 0
+
+
+def test_different_members_go_before_more_of_the_same():
+    """The third record that names one member goes behind another member. Proves: PIECES-1."""
+    golf = [entry(f"golf {at}", sources=[("member", 2)]) for at in ("one", "two", "three")]
+    judo = entry("judo", sources=[("member", 2)])
+    judo["matches"][0]["query"] = "judo"
+    ranked = [RankedEntry(each, 0.5 - 0.01 * at, {}) for at, each in enumerate([*golf, judo])]
+    listed = demote_duplicates(ranked, 0.9, 0.1, listed=True)
+    assert [item.id for item in listed] == ["golf one", "golf two", "judo", "golf three"]
+    assert [item.id for item in demote_duplicates(ranked, 0.9, 0.1)] == [item.id for item in ranked]
 
 
 PROGRESS = RunProgress(
