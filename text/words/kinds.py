@@ -7,9 +7,13 @@ languages, and for what the tree has elsewhere, by a table of everyday kinds (`e
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import accumulate
+from typing import NamedTuple
 
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
@@ -24,7 +28,6 @@ _MOST_LEVELS_UP = 2
 _ENDINGS = (("s", ""), ("ies", "y"), ("es", ""), ("ves", "f"), ("ves", "fe"))
 _IRREGULAR = {"children": "child", "men": "man", "women": "woman", "people": "person", "kids": "child"}
 _KIND_WORDS = 2
-_Table = Mapping[tuple[str, str], tuple[str, ...]]
 
 
 @lru_cache(maxsize=256)
@@ -45,19 +48,22 @@ def members_of(kind: str, language: str = ENGLISH) -> tuple[str, ...]:
 
 
 def _everyday_members(kind: str, language: str) -> tuple[str, ...]:
-    found = words(kind)
+    table, found = _everyday(language), words(kind)
     keys = (" ".join(stem(word, language) for word in found[-length:]) for length in (_KIND_WORDS, 1))
-    return next((_everyday()[language, key] for key in keys if (language, key) in _everyday()), ())
+    return next((table[key] for key in keys if key in table), ())
 
 
 @cache
-def _everyday() -> _Table:
-    """Return the members of everyday kinds by language and stems of the kind."""
-    table: dict[tuple[str, str], tuple[str, ...]] = {}
+def _everyday(language: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the members of a language's everyday kinds by the stems of the kind.
+
+    Other languages are left alone: to cut their words may take a dictionary of their own.
+    """
+    table: dict[str, tuple[str, ...]] = {}
     for line in _lines("everyday_kinds.tsv"):
-        language, kinds, members = line.split("\t")
-        for kind in fold(kinds).split("|"):
-            table[language, " ".join(stem(word, language) for word in words(kind))] = tuple(fold(members).split("|"))
+        known, kinds, members = line.split("\t")
+        for kind in fold(kinds).split("|") if known == language else ():
+            table[" ".join(stem(word, language) for word in words(kind))] = tuple(fold(members).split("|"))
     return table
 
 
@@ -88,15 +94,36 @@ def _singular(phrase: str) -> Iterator[str]:
     yield phrase
 
 
+class _Tree(NamedTuple):
+    """The tree as it is written, and where each line begins: an object for each line would take much more memory."""
+
+    text: str
+    starts: array[int]
+
+    def line(self, number: int) -> str:
+        """Return a line, with its end."""
+        return self.text[self.starts[number] : self.starts[number + 1]]
+
+    def numbers_of(self, part: str) -> Iterator[int]:
+        """Yield the numbers of the lines that have a part."""
+        at = self.text.find(part)
+        while at >= 0:
+            yield bisect_right(self.starts, at) - 1
+            at = self.text.find(part, at + 1)
+
+
 @cache
-def _tree() -> tuple[str, ...]:
-    return _lines("kinds.txt")
+def _tree() -> _Tree:
+    lines = _lines("kinds.txt")
+    return _Tree(
+        "".join(f"{line}\n" for line in lines), array("L", accumulate((len(line) + 1 for line in lines), initial=0))
+    )
 
 
-def _lines_of(name: str) -> Iterator[int]:
-    """Yield the numbers of the lines of a kind's meanings."""
-    sure, other = f"|{name}|", f"|~{name}|"
-    return (number for number, line in enumerate(_tree()) if sure in line or other in line)
+def _lines_of(name: str) -> list[int]:
+    """Return the numbers of the lines of a kind's meanings, in their order."""
+    tree = _tree()
+    return sorted({*tree.numbers_of(f"|{name}|"), *tree.numbers_of(f"|~{name}|")})
 
 
 def _enough_below(number: int) -> list[str]:
@@ -114,12 +141,12 @@ def _enough_below(number: int) -> list[str]:
 def _below(number: int) -> list[str]:
     tree, depth = _tree(), _depth(number)
     members: list[str] = []
-    for at in range(number + 1, len(tree)):
+    for at in range(number + 1, len(tree.starts) - 1):
         if _depth(at) <= depth:
             break
-        members += (word for word in tree[at].split("|")[1:-1] if word and not word.startswith("~"))
+        members += (word for word in tree.line(at).split("|")[1:-1] if word and not word.startswith("~"))
     return members
 
 
 def _depth(number: int) -> int:
-    return int(_tree()[number].partition("\t")[0])
+    return int(_tree().line(number).partition("\t")[0])
