@@ -107,23 +107,26 @@ class OnnxModel:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         if tokens is not None:
             tokens.extend(vectors[:0] for _ in texts)
-        read = [text[:READ_CHARACTERS] for text in texts]
-        # A few texts are encoded before the threads of a batch have woken up.
-        few = len(texts) <= EMBEDDING_BATCH
-        encoded = list(map(self.tokenizer.encode, read)) if few else self.tokenizer.encode_batch(read)
-        order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
-        batches = plan_batches(order, [len(each.ids) for each in encoded])
-        for rows in batches:
-            ids, mask = pad_batch([encoded[row].ids for row in rows], self.pad_id)
+        encoded = self._encode(texts)
+        lengths = list(map(len, encoded))
+        for rows in plan_batches(sorted(range(len(texts)), key=lengths.__getitem__), lengths):
+            ids, mask = pad_batch([encoded[row] for row in rows], self.pad_id)
             hidden = self._run(ids, mask)
             vectors[rows] = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, mask)
             if tokens is not None:
                 for at, row in enumerate(rows):
                     worded = hidden[at][self.is_word[ids[at]] & (mask[at] > 0)]
                     tokens[row] = normalise_vectors(worded if centre is None else worded - centre.token)
-        if len(texts) > EMBEDDING_BATCH:
+        if sum(lengths) > _BATCH_TOKENS:
             return_freed_memory()
         return normalise_vectors(vectors if centre is None else normalise_vectors(vectors) - centre.text)
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text's tokens."""
+        read = [text[:READ_CHARACTERS] for text in texts]
+        # A few texts are encoded before the threads of a batch have woken up.
+        few = len(texts) <= EMBEDDING_BATCH
+        return [each.ids for each in (map(self.tokenizer.encode, read) if few else self.tokenizer.encode_batch(read))]
 
     def word_count(self, text: str) -> int:
         """Return how many token vectors a text gives."""
