@@ -142,16 +142,17 @@ class RecordWriter:
     def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
         """Delete records by id, chunk by chunk; return how many there were."""
         deleted, keep = 0, bool(self._session.history_days)
+        database = self._session.database.for_tenant(tenant)
         with self._session.writing([tenant]):
             for ids in chunks:
-                deleted += commits.delete_records(self._session.database, tenant, ids, keep_history=keep)
+                deleted += commits.delete_records(database, tenant, ids, keep_history=keep)
                 self._session.connection.flush_after_commit()
         return deleted
 
     def prolong(self, tenant: str, moments: Mapping[str, datetime]) -> int:
         """Move the times at which records expire; return how many were moved."""
         with self._session.writing([tenant]):
-            return prolong_records(self._session.database, tenant, moments)
+            return prolong_records(self._session.database.for_tenant(tenant), tenant, moments)
 
 
 def _prepared(

@@ -27,6 +27,7 @@ from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.store_session import StoreSession
+    from recall_loop.memory.store.tables.database import Database
 
 ContentTypeNames = Iterable[ContentType | str]
 
@@ -43,7 +44,7 @@ class StoreReading:
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing, out of scope or expired is left out."""
         wanted, predicate = checked_ids(ids), self._readable(scope)
-        found = record_queries.read_by_id(self._session.database, predicate, wanted)
+        found = record_queries.read_by_id(self._tables(predicate.tenant), predicate, wanted)
         return [found[record_id] for record_id in wanted if record_id in found]
 
     def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
@@ -59,7 +60,7 @@ class StoreReading:
     ) -> int:
         """Return how many records `scan` would give."""
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.count_matching(self._session.database, predicate)
+        return record_queries.count_matching(self._tables(predicate.tenant), predicate)
 
     def scan(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
@@ -71,7 +72,7 @@ class StoreReading:
         Records that are written while it runs may or may not be given; the order is stable.
         """
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.iterate_records(self._session.database, predicate)
+        return record_queries.iterate_records(self._tables(predicate.tenant), predicate)
 
     def page(
         self,
@@ -91,7 +92,7 @@ class StoreReading:
             InvalidInputError: an unknown content type, or none at all.
         """
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_page(self._session.database, predicate, after, limit)
+        return record_queries.read_page(self._tables(predicate.tenant), predicate, after, limit)
 
     def newest(
         self,
@@ -110,7 +111,7 @@ class StoreReading:
             InvalidInputError: an unknown content type, or none at all; `after` is none of a page before.
         """
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_newest(self._session.database, predicate, after, limit)
+        return record_queries.read_newest(self._tables(predicate.tenant), predicate, after, limit)
 
     def history(self, record_id: str, *, tenant: str = DEFAULT_TENANT) -> list[RecordVersion]:
         """Return the changes of a record, oldest first, as far back as `history_days` says (API-3).
@@ -118,23 +119,23 @@ class StoreReading:
         None for a record that was never changed, has expired or isn't there.
         """
         tenant, (wanted,) = validate_model(Scope, {"tenant": tenant}).tenant, checked_ids([record_id])
-        return read_versions(self._session.current_database(), tenant, wanted, self._session.history_days)
+        return read_versions(self._tables(tenant), tenant, wanted, self._session.history_days)
 
     def overview(self, scope: Scope | None = None) -> StoreOverview:
         """Return what a scope holds, in figures: records by kind, user and agent, and their times."""
-        return read_overview(self._session.database, self._readable(scope))
+        return read_overview(self._tables((scope or Scope()).tenant), self._readable(scope))
 
     def relations(self, record_id: str, *, scope: Scope) -> RecordRelations | None:
         """Return the records that a record is connected with, within `scope`; None where it isn't there."""
         records = self.get([record_id], scope=scope)
-        return read_relations(self._session.database, self._readable(scope), records[0]) if records else None
+        return read_relations(self._tables(scope.tenant), self._readable(scope), records[0]) if records else None
 
     def expired_ids(
         self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None
     ) -> list[str]:
         """Return the ids of the records of a scope that have expired and still stand in the store."""
         predicate = self._predicate(scope, filters, content_types)
-        return record_queries.expired_ids(self._session.database, predicate)
+        return record_queries.expired_ids(self._tables(predicate.tenant), predicate)
 
     def tenants(self) -> list[str]:
         """Return the tenants that have records, sorted."""
@@ -145,7 +146,7 @@ class StoreReading:
 
         Superseded facts are among them. `encoding.indexing.supersession_key` gives a fact's key.
         """
-        return record_queries.facts_by_key(self._session.current_database(), tenant, keys)
+        return record_queries.facts_by_key(self._tables(tenant), tenant, keys)
 
     def superseded_sources(self, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return the records that superseded facts of a scope were drawn from, each with its successor and the time.
@@ -153,14 +154,14 @@ class StoreReading:
         Only facts that `ids` superseded count, directly or through others: the value is one of `ids`, and the time
         (ISO 8601) from which the content of the record doesn't hold any more.
         """
-        return record_queries.superseded_sources(self._session.current_database(), scope, ids)
+        return record_queries.superseded_sources(self._tables(scope.tenant), scope, ids)
 
     def next_position(self, scope: Scope, session: str | None) -> int | None:
         """Return the position after the last message of a scope's session; None where messages there have no position.
 
         Messages with a position come before all that have none.
         """
-        return record_queries.next_position(self._session.current_database(), scope, session)
+        return record_queries.next_position(self._tables(scope.tenant), scope, session)
 
     def distinct_attribute(
         self,
@@ -171,7 +172,7 @@ class StoreReading:
     ) -> list[Any]:
         """Return the distinct values of an attribute, such as `item.namespace`; records without it are left out."""
         predicate = self._readable(scope, filters, content_types)
-        return record_queries.distinct_attribute(self._session.database, predicate, path)
+        return record_queries.distinct_attribute(self._tables(predicate.tenant), predicate, path)
 
     def token_source(self, tenant: str) -> StoredTokens | None:
         """Return the token vectors of a tenant; None where the embedder gives none.
@@ -183,9 +184,13 @@ class StoreReading:
         codec = codec_for_embedder(self._session.embedder)
         if codec is None:
             return None
-        session = self._session
-        known = session.cache.up_to_date(session.database, tenant, session.dimension).tokens
-        return StoredTokens(session.database, tenant, codec, known)
+        session, tables = self._session, self._tables(tenant)
+        known = session.cache.up_to_date(tables, tenant, session.dimension).tokens
+        return StoredTokens(tables, tenant, codec, known)
+
+    def _tables(self, tenant: str) -> Database:
+        """Return the tables as a tenant may see them."""
+        return self._session.current_database().for_tenant(tenant)
 
     def _predicate(
         self, scope: Scope | None, filters: Filters | None, content_types: ContentTypeNames | None

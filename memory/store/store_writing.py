@@ -130,7 +130,7 @@ class StoreWriting(StoreReading):
         """
         if scope.mode is ScopeMode.CONSTELLATION:
             raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
-        rest = partial(record_queries.first_ids, self._session.database, compile_predicate(scope), recovery.CHUNK)
+        rest = partial(record_queries.first_ids, self._tables(scope.tenant), compile_predicate(scope), recovery.CHUNK)
         return self.writer.delete(scope.tenant, iter(rest, []))
 
     def forget(

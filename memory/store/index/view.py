@@ -35,6 +35,8 @@ from recall_loop.state.scope import Scope
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recall_loop.memory.store.tables.database import Database
+
 
 # Each is a statement.
 _MOST_STEMS = 400
@@ -66,11 +68,16 @@ class View:
         same = other is not None and other.tenant == self.tenant
         return View(self._source, self.predicate, other._cache() if other is not None and same else self._follow())
 
+    @property
+    def _database(self) -> Database:
+        """The tables as the view's tenant may see them."""
+        return self._source.database.for_tenant(self.predicate.tenant)
+
     def _cache(self) -> TenantCache:
         return self._snapshot if self._snapshot is not None else self._follow()
 
     def _follow(self) -> TenantCache:
-        return self._source.cache.up_to_date(self._source.database, self.tenant, self._source.dimension)
+        return self._source.cache.up_to_date(self._database, self.tenant, self._source.dimension)
 
     def count(self) -> int:
         """Return the number of allowed rows."""
@@ -98,7 +105,7 @@ class View:
         allowed = self._allowed(wanted)
         table = self._cache().vectors()
         if table is None or len(wanted) != len(allowed):
-            sqlite, dimension = self._source.database, self._source.dimension
+            sqlite, dimension = self._database, self._source.dimension
             table = VectorTable(row_queries.read_vectors(sqlite, self.tenant, dimension, allowed))
         return table.own(wanted), table.context(wanted)
 
@@ -108,7 +115,7 @@ class View:
         if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
-            held = row_queries.read_vectors(self._source.database, self.tenant, self._source.dimension, rowids)
+            held = row_queries.read_vectors(self._database, self.tenant, self._source.dimension, rowids)
             rowids, table = held.rowids, VectorTable(held)
         return ExactScan(rowids, table.compare(rowids, vectors), vectors, table)
 
@@ -121,7 +128,7 @@ class View:
         """Return the pieces of those of `rowids` that are long records and allowed."""
         allowed, table = self._allowed(rowids), self._cache().pieces()
         if table is None:
-            table = row_queries.read_pieces(self._source.database, self.tenant, self._source.dimension, allowed)
+            table = row_queries.read_pieces(self._database, self.tenant, self._source.dimension, allowed)
         return table.among(allowed)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
@@ -135,9 +142,7 @@ class View:
         index = self._cache().index()
         if index is None:
             index = RowIndex.from_rows(
-                row_queries.read_index_rows(
-                    self._source.database, self.tenant, self._cache().moment, self._allowed(rowids)
-                )
+                row_queries.read_index_rows(self._database, self.tenant, self._cache().moment, self._allowed(rowids))
             )
         return index
 
@@ -186,7 +191,7 @@ class View:
 
     def _tenant_dominates(self) -> bool:
         """Return whether most rows of the store are the tenant's."""
-        return 2 * self._cache().size() >= row_queries.last_rowid(self._source.database)
+        return 2 * self._cache().size() >= row_queries.last_rowid(self._database)
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
@@ -239,7 +244,7 @@ class View:
             InvalidInputError: `limit` is below 1.
         """
         _check_limit(limit)
-        return row_queries.newest_rowids(self._source.database, self.predicate.unexpired(self._cache().moment), limit)
+        return row_queries.newest_rowids(self._database, self.predicate.unexpired(self._cache().moment), limit)
 
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
@@ -250,7 +255,7 @@ class View:
             found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}
         missing = [rowid for rowid in allowed if rowid not in found]
         if missing:
-            loaded = row_queries.read_rows(self._source.database, self.tenant, missing)
+            loaded = row_queries.read_rows(self._database, self.tenant, missing)
             for rowid in cache.beside_expired.intersection(loaded):
                 loaded[rowid].window = loaded[rowid].index_text
             found |= loaded
@@ -282,7 +287,7 @@ class View:
         """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
         every = compile_predicate(Scope(tenant=self.tenant))
         if not self._tenant_dominates():
-            return row_queries.window_frequency(self._source.database, self.tenant, token)
+            return row_queries.window_frequency(self._database, self.tenant, token)
         return int(find_sorted(self._cache().selection(every), self._cache().posting((), token))[1].sum())
 
     def frequency_within(self, stems: Collection[str]) -> dict[str, int]:
@@ -312,7 +317,7 @@ class View:
             except LexicalIndexError:
                 having = rows[:0]
             within = having[find_sorted(rows, having)[1]]
-            own = row_queries.has_own_stem(self._source.database, within[:_MOST_LOOKED_AT], stem)
+            own = row_queries.has_own_stem(self._database, within[:_MOST_LOOKED_AT], stem)
             found[stem] = len(within) if own else 0
         return found
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from recall_loop.memory.store.postgres.marks import with_marks
+from recall_loop.memory.store.postgres.marks import with_marks, without_nul
+from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, ONE_TENANT, TENANT_SETTING
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.tables.database import Parameters
 
+# What each connection sees; those that are not here see all tenants, as they were opened.
+_SEEN: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 _ROWIDS = "SELECT nextval('rowids') FROM generate_series(1, %s)"
 
 
@@ -46,6 +50,13 @@ class PostgresConnection:
         if given:
             with self.raw.cursor() as cursor:
                 cursor.executemany(marked.text, given)
+
+    def see(self, tenant: str | None) -> None:
+        """Let the connection see the rows of one tenant only, or of all (None), until it is told otherwise."""
+        wanted = ALL_TENANTS if tenant is None else ONE_TENANT + without_nul(tenant)
+        if _SEEN.get(self.raw, ALL_TENANTS) != wanted:
+            self.raw.execute("SELECT set_config(%s, %s, false)", (TENANT_SETTING, wanted))
+            _SEEN[self.raw] = wanted
 
     def new_rowids(self, count: int) -> list[int]:
         """Return rowids that no row has had, whichever process asks."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.postgres.marks import without_nul
-from recall_loop.memory.store.postgres.postgres_schema import WORD_CHARACTERS
 from recall_loop.memory.store.tables.attribute_index import INDEX_KEY
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
@@ -51,7 +50,8 @@ class PostgresDialect:
 
     def posting(self, facets: Sequence[str], token: str) -> tuple[str, Any]:
         """Return a condition on the words of a row, among which a facet begins with `#`."""
-        return "words @> CAST(? AS TEXT[])", [*(f"#{facet}" for facet in facets), token[:WORD_CHARACTERS]]
+        words = [*(f"#{facet}" for facet in facets), token]
+        return "rowid IN (SELECT p.rowid FROM postings p WHERE p.words @> hashes_of(CAST(? AS TEXT[])))", words
 
     def bytes_of(self, column: str) -> str:
         """Return a text's bytes."""

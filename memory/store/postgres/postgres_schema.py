@@ -6,9 +6,16 @@ statements run on both. The functions are those of SQLite's that the statements 
 
 from __future__ import annotations
 
-# Longer words are indexed by their beginning: an entry of an inverted index has a greatest length.
-WORD_CHARACTERS = 600
-
+# Tables with a column `tenant`, whose rows only that tenant's connections see (HOST-5).
+GUARDED = (
+    *("tenants", "records", "memberships", "deleted", "versions"),
+    *("bodies", "vectors", "tokens", "pieces", "record_tags", "fts"),
+)
+# Parts of a record get its tenant when they are written.
+_PARTS = ("bodies", "vectors", "tokens", "pieces", "record_tags", "fts")
+TENANT_SETTING = "recall_loop.tenant"
+# The values of the setting: all, or one, whose name follows.
+ALL_TENANTS, ONE_TENANT = "*", "="
 _TEXT = 'text COLLATE "C"'
 
 # JSONB can't hold a NUL character, which a record's JSON has escaped: U+FFFD stands for it.
@@ -43,11 +50,12 @@ BEGIN ATOMIC
 END;
 CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN strpos(whole, part);
-CREATE FUNCTION words_of(facets text, words text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION hashes_of(words text[]) RETURNS bigint[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-  SELECT coalesce(array_agg(DISTINCT left(w.word, {WORD_CHARACTERS})), '{{}}')
-  FROM unnest(string_to_array('#' || replace(facets, ' ', ' #') || ' ' || words, ' ')) AS w (word);
+  SELECT coalesce(array_agg(DISTINCT hashtextextended(w.word, 0)), '{{}}') FROM unnest(words) AS w (word);
 END;
+CREATE FUNCTION is_visible(tenant text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+RETURN current_setting('{TENANT_SETTING}', true) IN ('{ALL_TENANTS}', '{ONE_TENANT}' || tenant);
 """
 
 _TABLES = f"""
@@ -83,15 +91,16 @@ CREATE INDEX records_slot ON records (tenant, slot) WHERE slot IS NOT NULL;
 CREATE INDEX records_superseded ON records (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX records_expiry ON records (tenant, expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE bodies (
-  rowid bigint PRIMARY KEY, record {_TEXT} NOT NULL, terms {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL
+  rowid bigint PRIMARY KEY, record {_TEXT} NOT NULL, terms {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL,
+  tenant {_TEXT}
 );
-CREATE TABLE vectors (rowid bigint PRIMARY KEY, own bytea NOT NULL, context bytea NOT NULL);
-CREATE TABLE tokens (rowid bigint PRIMARY KEY, vectors bytea NOT NULL);
-CREATE TABLE pieces (rowid bigint PRIMARY KEY, vectors bytea NOT NULL);
+CREATE TABLE vectors (rowid bigint PRIMARY KEY, own bytea NOT NULL, context bytea NOT NULL, tenant {_TEXT});
+CREATE TABLE tokens (rowid bigint PRIMARY KEY, vectors bytea NOT NULL, tenant {_TEXT});
+CREATE TABLE pieces (rowid bigint PRIMARY KEY, vectors bytea NOT NULL, tenant {_TEXT});
 ALTER TABLE vectors ALTER own SET STORAGE EXTERNAL, ALTER context SET STORAGE EXTERNAL;
 ALTER TABLE tokens ALTER vectors SET STORAGE EXTERNAL;
 ALTER TABLE pieces ALTER vectors SET STORAGE EXTERNAL;
-CREATE TABLE record_tags (record bigint NOT NULL, tag {_TEXT} NOT NULL, PRIMARY KEY (tag, record));
+CREATE TABLE record_tags (record bigint NOT NULL, tag {_TEXT} NOT NULL, tenant {_TEXT}, PRIMARY KEY (tag, record));
 CREATE INDEX record_tags_row ON record_tags (record);
 CREATE TABLE memberships (
   tenant {_TEXT} NOT NULL, agent_id {_TEXT} NOT NULL, group_id {_TEXT} NOT NULL, records bigint NOT NULL,
@@ -117,11 +126,9 @@ CREATE INDEX versions_before ON versions (tenant, json_extract(before, '$.supers
   WHERE json_extract(before, '$.superseded_by') IS NOT NULL;
 CREATE INDEX versions_after ON versions (tenant, json_extract(after, '$.superseded_by'))
   WHERE json_extract(after, '$.superseded_by') IS NOT NULL;
-CREATE TABLE fts (
-  rowid bigint PRIMARY KEY, facets {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL,
-  words text[] COLLATE "C" GENERATED ALWAYS AS (words_of(facets, "window")) STORED
-);
-CREATE INDEX fts_words ON fts USING gin (words);
+CREATE TABLE fts (rowid bigint PRIMARY KEY, facets {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL, tenant {_TEXT});
+CREATE TABLE postings (rowid bigint PRIMARY KEY, words bigint[] NOT NULL);
+CREATE INDEX postings_words ON postings USING gin (words);
 """
 
 _TRIGGERS = """
@@ -150,6 +157,26 @@ BEGIN
   DELETE FROM versions WHERE tenant = old.tenant AND id = old.id;
   RETURN NULL;
 END $$;
+CREATE FUNCTION take_tenant() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_TABLE_NAME = 'record_tags' THEN
+    new.tenant := (SELECT r.tenant FROM records r WHERE r.rowid = new.record);
+  ELSE
+    new.tenant := (SELECT r.tenant FROM records r WHERE r.rowid = new.rowid);
+  END IF;
+  RETURN new;
+END $$;
+CREATE FUNCTION index_words() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    DELETE FROM postings WHERE rowid = old.rowid;
+  ELSE
+    INSERT INTO postings VALUES (new.rowid, hashes_of(
+      string_to_array('#' || replace(new.facets, ' ', ' #') || ' ' || new."window", ' ')));
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER words AFTER INSERT OR DELETE ON fts FOR EACH ROW EXECUTE FUNCTION index_words();
 CREATE TRIGGER joins AFTER INSERT ON records FOR EACH ROW
   WHEN (new.agent_id IS NOT NULL AND new.group_id IS NOT NULL) EXECUTE FUNCTION note_membership();
 CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records FOR EACH ROW
@@ -159,4 +186,19 @@ CREATE TRIGGER leaves AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTION note
 CREATE TRIGGER leaves_parts AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTION forget_parts();
 """
 
-DDL = _FUNCTIONS + _TABLES + _TRIGGERS
+# Whoever connects sees nothing until the setting names a tenant, or all. The owner of the tables is no exception; a
+# superuser is, so that a service should not connect as one. `postings` has no words, only their hashes: an inverted
+# index can't be used behind a policy.
+_POLICIES = "".join(
+    f"""
+ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
+ALTER TABLE {table} FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_tenant ON {table} USING (is_visible(tenant));
+"""
+    for table in GUARDED
+) + "".join(
+    f"CREATE TRIGGER belongs BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION take_tenant();\n"
+    for table in _PARTS
+)
+
+DDL = _FUNCTIONS + _TABLES + _TRIGGERS + _POLICIES

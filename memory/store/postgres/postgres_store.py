@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from recall_loop.memory.store.postgres.postgres_connection import (
     typed_errors,
 )
 from recall_loop.memory.store.postgres.postgres_dialect import PostgresDialect
-from recall_loop.memory.store.postgres.postgres_schema import DDL
+from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, DDL, TENANT_SETTING
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, set_meta
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 
@@ -47,6 +49,19 @@ class NoStoreError(StoreUnavailableError):
     """PostgreSQL answers, and the schema holds no store."""
 
 
+@dataclass
+class _State:
+    """What a store's tables and those of its tenants share, and what changes."""
+
+    writer: psycopg.Connection[tuple[Any, ...]] | None = None
+    held: int = 0
+    closed: bool = False
+    writes: int = 0
+    tables: set[str] = field(default_factory=set)
+    versions: dict[str, tuple[float, int]] = field(default_factory=dict)
+    generation: tuple[float, str] = (0.0, "")
+
+
 class PostgresDatabase:
     """The schema of one store, safe for several threads and processes.
 
@@ -73,13 +88,8 @@ class PostgresDatabase:
         self.other_side: Callable[[int], str | None] | None = None
         self.lexical_damage: str | None = None
         self._lock = ProcessLock()
-        self._writer: psycopg.Connection[tuple[Any, ...]] | None = None
-        self._held = 0
-        self._closed = False
-        self._tables: set[str] = set()
-        self._writes = 0
-        self._versions: dict[str, tuple[float, int]] = {}
-        self._generation: tuple[float, str] = (0.0, "")
+        self._state = _State()
+        self._tenant: str | None = None
         self._pool = self._make_pool()
         try:
             with typed_errors(f"{address}: PostgreSQL can't be reached"):
@@ -92,6 +102,7 @@ class PostgresDatabase:
     def _options(self) -> dict[str, Any]:
         read_only = " -c default_transaction_read_only=on" if self.read_only else ""
         search = f"-c search_path={self.address.schema},public -c lock_timeout={_LOCK_SECONDS}s"
+        search = f"{search} -c {TENANT_SETTING}={ALL_TENANTS}"
         return {
             "options": f"{search} {_KEEPALIVE}{read_only}",
             "connect_timeout": _CONNECT_SECONDS,
@@ -125,16 +136,18 @@ class PostgresDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[PostgresConnection]:
-        """Give a connection that sees committed rows.
+        """Give a connection that sees committed rows, of all tenants or of the one that this is for.
 
         Raises:
             StoreUnavailableError: the store is closed, or PostgreSQL fails.
         """
         self._lock.check_process()
-        if self._closed:
+        if self._state.closed:
             raise StoreUnavailableError("the store is closed")
         with typed_errors("PostgreSQL can't be read"), self._pool.connection() as raw:
-            yield PostgresConnection(raw)
+            connection = PostgresConnection(raw)
+            connection.see(self._tenant)
+            yield connection
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, as of the last commit; once more where connections turn out to be broken.
@@ -146,7 +159,7 @@ class PostgresDatabase:
             with self.reading() as connection:
                 return connection.execute(query, params).fetchall()
         except StoreUnavailableError as error:
-            if self._closed or not _is_broken(error):
+            if self._state.closed or not _is_broken(error):
                 raise
             _LOG.warning("a connection to PostgreSQL was lost; trying again: %s", error)
         self._pool.check()
@@ -163,24 +176,24 @@ class PostgresDatabase:
         import psycopg
 
         self._lock.check_process()
-        if self._closed:
+        if self._state.closed:
             raise StoreUnavailableError("the store is closed")
         if self.read_only:
             raise StoreReadOnlyError("the store is open for reading only")
-        if self._writer is not None and self._writer.closed:
-            self._writer = None
-            if self._held:
+        if self._state.writer is not None and self._state.writer.closed:
+            self._state.writer = None
+            if self._state.held:
                 raise StoreUnavailableError("the connection to PostgreSQL was lost during a write; nothing was written")
-        if self._writer is None:
-            self._writer = psycopg.connect(self.address.url, **self._options())
-        return self._writer
+        if self._state.writer is None:
+            self._state.writer = psycopg.connect(self.address.url, **self._options())
+        return self._state.writer
 
     def _ready_writer(self) -> psycopg.Connection[tuple[Any, ...]]:
         """Return a writing connection that answers, where no lock depends on the one that there was."""
         import psycopg
 
         writer = self._open_writer()
-        if not self._held:
+        if not self._state.held:
             try:
                 writer.execute("SELECT 1")
             except psycopg.OperationalError:
@@ -198,15 +211,17 @@ class PostgresDatabase:
         """
         with self._lock, typed_errors("PostgreSQL can't be written"):
             writer = self._ready_writer()
+            connection = PostgresConnection(writer)
+            connection.see(self._tenant)
             with writer.transaction():
-                yield PostgresConnection(writer)
+                yield connection
             self._forget_versions()
 
     def _forget_versions(self) -> None:
         """Ask for versions and the generation again from now on."""
-        self._writes += 1
-        self._versions.clear()
-        self._generation = (0.0, "")
+        self._state.writes += 1
+        self._state.versions.clear()
+        self._state.generation = (0.0, "")
 
     @contextmanager
     def side_transaction(self) -> Iterator[PostgresConnection]:
@@ -237,12 +252,12 @@ class PostgresDatabase:
                 writer.execute(f"SELECT pg_advisory_lock{kind}(%s, %s)".encode(), lock_key(schema))
                 for key in keys:
                     writer.execute("SELECT pg_advisory_lock(%s, %s)", key)
-            self._held += 1
+            self._state.held += 1
             self._forget_versions()
             try:
                 yield
             finally:
-                self._held -= 1
+                self._state.held -= 1
                 self._release(writer, kind, keys)
 
     def _release(self, writer: psycopg.Connection[tuple[Any, ...]], kind: str, keys: Iterable[tuple[int, ...]]) -> None:
@@ -257,35 +272,41 @@ class PostgresDatabase:
             _LOG.warning("a lock in PostgreSQL was given back by closing the connection: %s", error)
             writer.close()
 
+    def for_tenant(self, tenant: str) -> PostgresDatabase:
+        """Return the tables as one tenant may see them: PostgreSQL itself holds back all other rows (HOST-5)."""
+        seen = copy(self)
+        seen._tenant = tenant
+        return seen
+
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; what another process wrote shows within 50 milliseconds."""
-        now, writes = time.monotonic(), self._writes
-        known, version = self._versions.get(tenant, (0.0, 0))
+        now, writes = time.monotonic(), self._state.writes
+        known, version = self._state.versions.get(tenant, (0.0, 0))
         if now >= known:
             found = self.fetch(_VERSION, (tenant,))
             version = int(found[0][0]) if found else 0
-            if len(self._versions) >= _MOST_VERSIONS:
-                self._versions.clear()
-            if writes == self._writes:  # else it may be from before this process's last commit
-                self._versions[tenant] = (now + _FRESH_SECONDS, version)
+            if len(self._state.versions) >= _MOST_VERSIONS:
+                self._state.versions.clear()
+            if writes == self._state.writes:  # else it may be from before this process's last commit
+                self._state.versions[tenant] = (now + _FRESH_SECONDS, version)
         return version
 
     def generation(self) -> str:
         """Return the id of the index generation; another process may have begun one 50 milliseconds ago."""
-        now, writes = time.monotonic(), self._writes
-        known, generation = self._generation
+        now, writes = time.monotonic(), self._state.writes
+        known, generation = self._state.generation
         if now >= known:
             generation = str(self.fetch("SELECT value FROM meta WHERE key = 'generation'")[0][0])
-            if writes == self._writes:
-                self._generation = (now + _FRESH_SECONDS, generation)
+            if writes == self._state.writes:
+                self._state.generation = (now + _FRESH_SECONDS, generation)
         return generation
 
     def has_table(self, name: str) -> bool:
         """Return whether the schema has a table."""
-        if name not in self._tables:
+        if name not in self._state.tables:
             query = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
-            self._tables = {table for (table,) in self.fetch(query, (self.address.schema,))}
-        return name in self._tables
+            self._state.tables = {table for (table,) in self.fetch(query, (self.address.schema,))}
+        return name in self._state.tables
 
     def meta(self) -> dict[str, str]:
         """Return the generation marker and the other notes of the store about itself."""
@@ -327,11 +348,11 @@ class PostgresDatabase:
         if self._lock.is_foreign:
             return
         with self._lock:
-            self._closed = True
+            self._state.closed = True
             self._pool.close()
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            if self._state.writer is not None:
+                self._state.writer.close()
+                self._state.writer = None
 
 
 def _is_broken(error: StoreUnavailableError) -> bool:

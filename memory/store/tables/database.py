@@ -129,6 +129,9 @@ class Database(Protocol):
         What this thread reads meanwhile stays true until it is written.
         """
 
+    def for_tenant(self, tenant: str) -> Database:
+        """Return the tables as one tenant may see them: the home itself holds back all other rows, where it can."""
+
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; every write raises it."""
 

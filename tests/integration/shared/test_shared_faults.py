@@ -98,9 +98,10 @@ def test_a_restart_of_postgresql_is_a_typed_error_at_most(address):
             postgres.stop()
             time.sleep(0.2)
             postgres.start()
-        time.sleep(1.0)
-        before = len(acknowledged)
-        time.sleep(1.0)
+        time.sleep(0.5)
+        before, end = len(acknowledged), time.monotonic() + 60
+        while len(acknowledged) <= before and time.monotonic() < end:
+            time.sleep(0.1)
         stop.set()
         for thread in threads:
             thread.join(60)

@@ -1,0 +1,92 @@
+"""PostgreSQL's own lock between tenants, behind the predicate of every statement (HOST-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.postgres.postgres_schema import GUARDED
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables import record_queries
+from recall_loop.memory.store.tables.predicate import compile_predicate
+from recall_loop.state.scope import Scope
+from tests.embedders import WordHashEmbedder
+from tests.foreign.postgres_home import PostgresServer
+
+MINE, THEIRS = "mine", "theirs"
+
+
+@pytest.fixture
+def store(postgres: PostgresServer) -> Iterator[MemoryStore]:
+    """A store of two tenants that a role serves which is no superuser."""
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS served")
+        connection.execute("DROP ROLE IF EXISTS server")
+        connection.execute("CREATE ROLE server LOGIN")
+        connection.execute("CREATE DATABASE served OWNER server")
+    place = postgres.url.replace("postgres:@", "server@").replace("/postgres?", "/served?")
+    with MemoryStore.open(place, embedder=WordHashEmbedder()) as opened:
+        for tenant in (MINE, THEIRS):
+            records = [
+                {"id": "a", "text": f"{tenant} ferry", "tags": ["t"], "agent_id": "g", "group_id": "h"},
+                {"id": "b", "text": f"{tenant} lantern", "session": "s"},
+                {"id": "c", "text": f"{tenant} moved", "subject": "x", "fact_type": "y", "object": "z"},
+            ]
+            opened.upsert(records, tenant=tenant)
+            opened.update("a", {"text": f"{tenant} harbour"}, tenant=tenant)
+            opened.delete(["b"], tenant=tenant)
+        yield opened
+
+
+def test_a_statement_without_its_predicate_gives_the_tenants_own_rows_only(store: MemoryStore) -> None:
+    """Proves: HOST-5. The real reads, with the condition taken out of them."""
+    tables = store._session.database.for_tenant(MINE)
+    whole = replace(compile_predicate(Scope(tenant=MINE)), where="1 = 1", params=())
+    read = list(record_queries.iterate_records(tables, whole))
+    assert {record.text for record in read} == {"mine harbour", "mine moved"}
+    assert record_queries.count_matching(tables, whole) == 2
+    assert record_queries.list_tenants(tables) == [MINE]
+    assert len(row_queries.matching_rowids(tables, whole)) == 2
+    assert len(row_queries.read_posting(tables, (), "lantern")) == 0
+    assert len(row_queries.read_posting(tables, (), "harbour")) == 1
+    every = store._session.database
+    assert record_queries.count_matching(every, whole) == 4 and record_queries.list_tenants(every) == [MINE, THEIRS]
+
+
+@pytest.mark.parametrize("table", GUARDED)
+def test_every_table_of_rows_is_guarded(store: MemoryStore, table: str) -> None:
+    """Proves: HOST-5. One tenant's connections see less than all, none sees anything before it names a tenant."""
+    database = store._session.database
+    counts = {tenant: database.for_tenant(tenant).fetch(f"SELECT tenant FROM {table}") for tenant in (MINE, THEIRS)}
+    assert all({row[0] for row in rows} <= {tenant} for tenant, rows in counts.items())
+    assert sum(map(len, counts.values())) == len(database.fetch(f"SELECT tenant FROM {table}"))
+    if table not in ("pieces", "tokens"):  # these records have none
+        assert all(counts.values())
+    with database.reading() as connection:
+        connection.raw.execute("SELECT set_config('recall_loop.tenant', '', false)")
+        assert connection.raw.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)
+        connection.raw.execute("SELECT set_config('recall_loop.tenant', '*', false)")
+
+
+def test_the_guard_costs_no_answer(store: MemoryStore) -> None:
+    """Proves: HOST-5. Searches, reads and deletions of a tenant work as without it."""
+    for tenant in (MINE, THEIRS):
+        hits = search(store, "harbour", scope=Scope(tenant=tenant)).hits
+        assert hits[0].record.text == f"{tenant} harbour"
+        assert len(store.history("a", tenant=tenant)) == 1
+    assert store.erase(Scope(tenant=MINE)) == 2
+    assert list(store.scan(Scope(tenant=MINE))) == [] and len(list(store.scan(Scope(tenant=THEIRS)))) == 2
+    assert store.maintenance.verify().findings == ()
+
+
+def test_a_tenant_whose_name_looks_like_the_setting_sees_itself_only(store: MemoryStore) -> None:
+    """Proves: HOST-5."""
+    for tenant in ("*", "=", "=mine"):
+        store.upsert([{"id": "a", "text": f"of {tenant}"}], tenant=tenant)
+        tables = store._session.database.for_tenant(tenant)
+        assert tables.fetch("SELECT tenant FROM records") == [(tenant,)]
