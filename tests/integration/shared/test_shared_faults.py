@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -72,25 +74,24 @@ def test_a_restart_of_postgresql_is_a_typed_error_at_most(address):
     failed: list[Exception] = []
     stop = threading.Event()
     with opened(place) as store:
+        numbers = itertools.count(1)
 
         def write() -> None:
-            at = 0
+            at = next(numbers)
+            store.upsert([{"id": f"r{at}", "text": f"number {at}"}])
+            acknowledged.append(at)
+
+        def repeat(request: Callable[[], object]) -> None:
             while not stop.is_set():
-                at += 1
                 try:
-                    store.upsert([{"id": f"r{at}", "text": f"number {at}"}])
-                    acknowledged.append(at)
+                    request()
                 except Exception as error:  # noqa: BLE001  # every kind is looked at below
                     failed.append(error)
 
         def read() -> None:
-            while not stop.is_set():
-                try:
-                    store.get(["r1"], scope=Scope())
-                except Exception as error:  # noqa: BLE001  # every kind is looked at below
-                    failed.append(error)
+            store.get(["r1"], scope=Scope())
 
-        threads = [threading.Thread(target=write), threading.Thread(target=read)]
+        threads = [threading.Thread(target=repeat, args=(request,)) for request in (write, read)]
         for thread in threads:
             thread.start()
         for _ in range(3):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from recall_loop.memory.search.engine import search
@@ -54,6 +56,7 @@ def test_a_reader_sees_the_tokens_and_neighbours_that_others_write(tmp_path, emb
         m0, m1, m2 = (int(rowid) for rowid in reader.view(Scope()).rowids())
 
         def read():
+            time.sleep(0.1)  # a shared store's readers follow within that time
             source = reader.token_source("default")
             packed = source.tokens([m0, m1, m2])
             return {row: tokens.values.tolist() for row, tokens in packed.items()}, source.neighbours([m0, m1, m2])
