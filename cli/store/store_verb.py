@@ -1,4 +1,4 @@
-"""`recall-loop store`: inspect, verify, rebuild, compact or export a store, or delete from it (STORE-2, -5, -6)."""
+"""`recall-loop store`: inspect, verify, rebuild, compact, move, export a store, or delete from it (STORE-2, -5, -6)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ from recall_loop.cli.core.shared_options import (
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
-# Actions with records, by the module and the function that does each.
-_RECORD_ACTIONS = {"list": ("record_actions", "list_records"), "update": ("record_actions", "update_record")}
+# Actions with a module of their own, and the function that does each.
+_ELSEWHERE = {
+    "list": ("record_actions", "list_records"),
+    "update": ("record_actions", "update_record"),
+    "move": ("move_action", "move"),
+}
 _EXAMPLE = """\
 examples:
   recall-loop store info --store ./my-memory
   recall-loop store verify --store ./my-memory
+  recall-loop store move --store ./my-memory --to postgresql://recall@db/recall
   recall-loop store list --store ./my-memory --tenant acme --user u-5
   recall-loop store export --store ./my-memory --tenant acme -o acme.jsonl
   recall-loop store delete --store ./my-memory --tenant acme --ids m-17 m-18
@@ -38,7 +43,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb, its actions and their options."""
     parser = subparsers.add_parser(
-        "store", help="inspect, list, verify, rebuild, compact, export or delete from a store", epilog=_EXAMPLE
+        "store", help="inspect, list, verify, rebuild, compact, move, export or delete from a store", epilog=_EXAMPLE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_action(actions, "info", "print what the store holds")
@@ -69,6 +74,12 @@ def _add_maintenance(actions: Any) -> None:
     rebuild.add_argument(
         "--move", action="store_true", help="keep the vectors on the server of --url from now on (default: off)"
     )
+    example = "--store ./my-memory --to postgresql://recall@db/recall"
+    move = add_action(
+        actions, "move", "copy a store to PostgreSQL or to a new folder, and compare both sides", example, tenant=False
+    )
+    move.add_argument("--to", required=True, metavar="PATH", help="new folder, or postgresql://user@host/database")
+    add_json_option(move)
     add_action(actions, "compact", "rewrite the store's files, so that no deleted byte stays in them", tenant=False)
 
 
@@ -134,5 +145,5 @@ def _add_forgetting(actions: Any) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Do what the action says; return 0, or 1 where `verify` found something."""
-    module, name = _RECORD_ACTIONS.get(args.action, ("store_actions", args.action))
+    module, name = _ELSEWHERE.get(args.action, ("store_actions", args.action))
     return int(getattr(import_module(f"recall_loop.cli.store.{module}"), name)(args, settings))

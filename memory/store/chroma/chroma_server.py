@@ -85,6 +85,11 @@ def server_from_meta(meta: Mapping[str, str]) -> ChromaServer | None:
     return ChromaServer(**{name: meta[_PREFIX + name] for name in names if _PREFIX + name in meta})
 
 
+def is_server_note(name: str) -> bool:
+    """Return whether a key of a store's notes is about its server."""
+    return name.startswith(_PREFIX)
+
+
 def read_server_file(store: Path) -> ChromaServer | None:
     """Return the server that the file of a store's folder names, or None where there is no usable one."""
     try:

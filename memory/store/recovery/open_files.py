@@ -136,6 +136,11 @@ class OpenStoreFiles:
         return None if self.path is None else self.path / CHROMA_FOLDER
 
 
+def is_folder_note(name: str) -> bool:
+    """Return whether a key of `meta` is about the files of a folder."""
+    return name in (_ENDED, _FILES, _STAMP)
+
+
 def record_repair(repairs: list[str], words: str) -> None:
     """Keep the words of a repair, and log them."""
     repairs.append(words)

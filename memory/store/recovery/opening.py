@@ -22,7 +22,7 @@ from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
-from recall_loop.memory.store.tables.database import METRIC, PENDING, SCHEMA_VERSION
+from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, PENDING, SCHEMA_VERSION
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def open_schema(
     database = PostgresDatabase(PostgresAddress.parse(address), create=create, read_only=read_only)
     files = OpenSchema(database, read_only, given.api_key if given else None)
     with _closed_on_error(files):
+        _check_moved(files)
         if read_only:
             _check_marker(files, embedder, re_embed=False)
             return files
@@ -109,6 +110,12 @@ def schema_exists(address: str) -> bool:
     except NoStoreError:
         return False
     return True
+
+
+def _check_moved(files: OpenSchema) -> None:
+    if MOVING_META_KEY in files.database.meta():
+        made = "a store is being moved to it, or its move was cut off"
+        raise StoreUnavailableError(f"{files.place}: {made}: `recall-loop store move` again finishes it")
 
 
 def _note_server(files: OpenSchema, given: ChromaServer | None, *, move: bool) -> None:

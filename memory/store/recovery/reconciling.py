@@ -100,13 +100,18 @@ class _Plan:
     again: list[str] = field(default_factory=list)
 
 
+def is_under_way(database: Database) -> bool:
+    """Return whether a merge of both sides was cut off."""
+    return _UNDER_WAY in database.meta()
+
+
 def may_lack_rows(database: Database, chroma: ChromaIndex) -> bool:
     """Return whether Chroma holds something of a later commit than the sidecar, or a merge was cut off.
 
     Raises:
         ChromaError: Chroma fails.
     """
-    return _UNDER_WAY in database.meta() or reaches(chroma, last_commit(database) + 1)
+    return is_under_way(database) or reaches(chroma, last_commit(database) + 1)
 
 
 def merge_sides(database: Database, chroma: ChromaIndex, embedder: Embedder) -> Merge:

@@ -277,7 +277,7 @@ def _leftovers(report: _Findings, path: Path) -> None:
 
 
 def _chroma(report: _Findings, database: Database, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
-    if chroma is None and (location is None or isinstance(database, PostgresDatabase)):
+    if chroma is None and location is None:
         return  # in memory it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
     if isinstance(location, Path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_meta
 
 if TYPE_CHECKING:
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
 
 _SIZE = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'"""
+
+
+def collections_of(marker: Mapping[str, str]) -> str:
+    """Return how the names of a store's collections begin, of whatever generation."""
+    return f"{COLLECTION_NAME}-{marker['store'][:16]}-"
 
 
 @dataclass
@@ -47,9 +54,15 @@ class OpenSchema:
         return int(self.database.fetch(_SIZE, (self.database.address.schema,))[0][0])
 
     def chroma_location(self) -> ChromaServer | None:
-        """Return the Chroma server of the store, as its tables note it; None = vectors are compared one by one."""
-        known = server_from_meta(self.database.meta())
-        return None if known is None else replace(known, api_key=self.api_key)
+        """Return the Chroma server of the store, as its tables note it; None = vectors are compared one by one.
+
+        Its collection is that of the store's generation.
+        """
+        meta = self.database.meta()
+        known = server_from_meta(meta)
+        if known is None or "generation" not in meta:
+            return known
+        return replace(known, api_key=self.api_key, collection=f"{collections_of(meta)}{meta['generation'][:16]}")
 
     def close(self) -> None:
         """Close all connections."""

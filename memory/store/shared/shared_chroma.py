@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME, ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.shared import outbox
+from recall_loop.memory.store.shared.open_schema import collections_of
 from recall_loop.memory.store.tables.database import PENDING
 from recall_loop.state.errors import StoreUnavailableError
 
@@ -113,7 +114,7 @@ class SharedChroma:
     def _drop_outdated(self) -> None:
         """Delete collections of earlier generations of this store."""
         chroma = self._opened()
-        chroma.drop_others(f"{self._prefix()}-")
+        chroma.drop_others(collections_of(self._marker()))
 
     def notice(self) -> None:
         """Do nothing: a server's loss shows with the next request to it."""
@@ -156,9 +157,6 @@ class SharedChroma:
     def _is_recent_failure(self) -> bool:
         return time.monotonic() - self._failed_at < _RETRY_SECONDS
 
-    def _prefix(self) -> str:
-        return f"{COLLECTION_NAME}-{self._marker()['store'][:16]}"
-
     def _opened(self) -> ChromaIndex:
         """Return the collection of the store's generation, which is made where there is none.
 
@@ -172,7 +170,7 @@ class SharedChroma:
             self._close_client()
             if self._location is None:
                 raise ChromaError("Chroma has no address")
-            name = f"{self._prefix()}-{marker['generation'][:16]}"
+            name = f"{collections_of(marker)}{marker['generation'][:16]}"
             chroma = ChromaIndex(replace(self._location, collection=name), marker)
             if not chroma.marker():  # what is still to be sent, the outbox knows
                 chroma.mark_complete(marker)

@@ -26,6 +26,11 @@ _PATHS: TypeAdapter[tuple[str, ...]] = TypeAdapter(IndexedAttributes)
 _log = logging.getLogger(__name__)
 
 
+def is_index_note(name: str) -> bool:
+    """Return whether a key of `meta` is about these indexes."""
+    return name == _COUNTER or name.startswith(INDEX_KEY)
+
+
 def checked_paths(paths: object) -> tuple[str, ...]:
     """Return paths of attributes that are to have an index, each once.
 

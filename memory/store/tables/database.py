@@ -17,6 +17,8 @@ from recall_loop.state.errors import StoreUnavailableError
 SCHEMA_VERSION = 6
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
+# Noted while a store is being moved to these tables: until then they are none.
+MOVING_META_KEY = "moving"
 Parameters = Sequence[Any] | Mapping[str, Any]
 # One parameter, a JSON array, however many values there are: texts, or rowids.
 # Behind a column, where rows are named: keeps SQLite from an index of that column, which would read many more.

@@ -1,0 +1,42 @@
+"""`recall-loop store move`: a store from one home to another (HOST-4)."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from recall_loop.cli.core.common import store_path
+from recall_loop.cli.core.progress_bars import progress_bar
+from recall_loop.cli.core.screen import Screen, print_json
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.memory.store.files.store_place import checked_place, shown_place
+from recall_loop.memory.store.moving.move_store import MoveReport, move_store
+from recall_loop.state.display import format_count
+from recall_loop.state.settings.settings import Settings
+
+
+def move(args: argparse.Namespace, settings: Settings) -> int:
+    """Copy the store to `--to`, compare both sides, and say what was compared."""
+    source, target = store_path(settings), checked_place(args.to, "--to")
+    with progress_bar("move", None, "rows") as advance:
+        report = move_store(
+            source,
+            target,
+            embedder=make_embedder(settings),
+            url=settings.chroma_url,
+            progress=lambda _, rows: advance(rows, rows),
+        )
+    if args.json:
+        print_json(asdict(report) | {"records": report.records})
+    else:
+        _print_report(report, shown_place(source), shown_place(target))
+    return 0
+
+
+def _print_report(report: MoveReport, source: str, target: str) -> None:
+    screen = Screen()
+    screen.line(f"{'table':<12} {'rows':>12}  checksum, the same on both sides")
+    for name, total in report.tables.items():
+        screen.line(f"{name:<12} {total.rows:>12,}  {total.checksum}")
+    went_on = ", going on where an earlier move was cut off" if report.resumed else ""
+    screen.line(f"Moved {format_count(report.records, 'record')} to {target}{went_on}; {source} is as it was.")

@@ -1,0 +1,128 @@
+"""The tables that a move copies, page by page in the order of their keys, and checksums of them.
+
+Tables and columns that are named nowhere here belong to one home or follow from the others: triggers keep `memberships`
+and the values of attributes, and whether Chroma has a row is the target's own concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.store.postgres.marks import without_nul
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Connection, Database
+
+# Rows with token vectors have some 10 kB, long ones more.
+PAGE = 500
+_MODULUS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """A table of a store.
+
+    Attributes:
+        name: its name, the same in both homes.
+        key: the columns by which its rows are ordered, each row once.
+        columns: all columns that both homes have.
+        by_triggers: the target fills it by itself; it is only compared.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    by_triggers: bool = False
+
+    def page(self, database: Database, after: Sequence[Any] | None) -> list[tuple[Any, ...]]:
+        """Return the next rows behind a key; None = the first ones. None are left where it is empty."""
+        key, marks = ", ".join(self.key), ", ".join("?" * len(self.key))
+        behind = "" if after is None else f"WHERE ({key}) > ({marks})"
+        query = f"SELECT {_names(self.columns)} FROM {self.name} {behind} ORDER BY {key} LIMIT {PAGE}"
+        return database.fetch(query, tuple(after or ()))
+
+    def key_of(self, row: Sequence[Any]) -> list[Any]:
+        """Return the key of a row."""
+        return [row[self.columns.index(name)] for name in self.key]
+
+    def insert(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write rows into the target."""
+        marks = ", ".join("?" * len(self.columns))
+        connection.executemany(f"INSERT INTO {self.name} ({_names(self.columns)}) VALUES ({marks})", rows)
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join('"window"' if name == "window" else name for name in columns)
+
+
+_RECORDS = """rowid tenant id key kind agent_id group_id user_id conversation_id session position role label fact_type
+created_at place thread order_key valid_until superseded_by slot terms window_terms revision changed expires_at acts
+commit_number checksum"""
+TABLES = tuple(
+    CopiedTable(name, tuple(key.split()), tuple(columns.split()), by_triggers=name == "memberships")
+    for name, key, columns in (
+        ("tenants", "tenant", "tenant version horizon"),
+        ("records", "rowid", _RECORDS),
+        ("bodies", "rowid", "rowid record terms window"),
+        ("vectors", "rowid", "rowid own context"),
+        ("tokens", "rowid", "rowid vectors"),
+        ("pieces", "rowid", "rowid vectors"),
+        ("record_tags", "tag record", "record tag"),
+        ("fts", "rowid", "rowid facets window"),
+        ("versions", "rowid", "rowid tenant id number changed_at actor action before after"),
+        ("tombstones", "key", "key commit_number"),
+        ("deleted", "tenant version rowid", "tenant version rowid"),
+        ("memberships", "tenant agent_id group_id", "tenant agent_id group_id records"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSum:
+    """The rows of a table, counted and summed up; the same in both homes, whatever order they are read in."""
+
+    rows: int
+    checksum: str
+
+
+def sum_table(database: Database, table: CopiedTable) -> TableSum:
+    """Read a table and sum it up.
+
+    Raises:
+        StoreUnavailableError: it can't be read.
+    """
+    rows, total = 0, 0
+    for row in _every_row(database, table):
+        rows += 1
+        total += _row_sum(row)
+    return TableSum(rows, f"{total % _MODULUS:016x}")
+
+
+def _every_row(database: Database, table: CopiedTable) -> Iterator[tuple[Any, ...]]:
+    after: list[Any] | None = None
+    while found := table.page(database, after):
+        yield from found
+        after = table.key_of(found[-1])
+
+
+def _row_sum(row: Sequence[Any]) -> int:
+    digest = blake2b(digest_size=8)
+    for value in row:
+        kind, data = _bytes(value)
+        digest.update(b"%s%d:" % (kind, len(data)))
+        digest.update(data)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _bytes(value: Any) -> tuple[bytes, bytes]:
+    """Return a value's kind and bytes, the same for both homes: PostgreSQL's texts can't hold a NUL character."""
+    if value is None:
+        return b"n", b""
+    if isinstance(value, str):
+        return b"t", without_nul(value).encode("utf-8", "surrogatepass")
+    if isinstance(value, int):
+        return b"i", str(value).encode()
+    return b"b", bytes(value)

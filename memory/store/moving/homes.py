@@ -1,0 +1,121 @@
+"""Both ends of a move, each held alone until it ends: a folder by its lock, a schema by a lock in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.files.store_files import SIDECAR_FILE, SUSPECT_FILE, WriterLock
+from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
+from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
+from recall_loop.memory.store.recovery import opening, reconciling, recovery
+from recall_loop.memory.store.recovery.repair import is_rebuildable
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, SCHEMA_VERSION
+from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Database
+
+# Nobody takes a folder for a store before its sidecar has its name.
+MOVING_FILE = "sidecar.moving.sqlite3"
+FRESH_PLACE = "a place without a store: a new folder, or an address with a schema of its own"
+
+
+@contextmanager
+def held_source(place: Path | str) -> Iterator[Database]:
+    """Give the tables of the store that is moved; others' writes wait or are refused meanwhile.
+
+    Raises:
+        StoreUnavailableError: there is no store, it has to be repaired or upgraded first, or can't be reached.
+        StoreLockedError: another process writes the folder.
+        StoreReadOnlyError: the folder can't be locked, as it can't be written.
+    """
+    if isinstance(place, Path):
+        with _held_folder(place), _closing(SqliteDatabase(place / SIDECAR_FILE, read_only=True)) as database:
+            _check_source(database, str(place), (place / SUSPECT_FILE).exists())
+            yield database
+        return
+    address = PostgresAddress.parse(place)
+    with _closing(PostgresDatabase(address, create=False)) as schema, schema.exclusive(None):
+        _check_source(schema, str(address), damaged=False)
+        yield schema
+        with schema.transaction():  # fails where the connection was lost, and the lock with it
+            pass
+
+
+@contextmanager
+def _closing(database: Database) -> Iterator[Database]:
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _held_folder(path: Path) -> Iterator[None]:
+    opening.check_path(path, create=False, read_only=True)
+    with _lock(path):
+        yield
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    try:
+        lock = WriterLock(path)
+    except OSError as error:
+        raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _check_source(database: Database, place: str, damaged: bool) -> None:
+    if MOVING_META_KEY in database.meta():
+        raise StoreUnavailableError(f"{place}: a move to it has not ended; finish that one first")
+    marker = recovery.marker_of(database)
+    current = marker and int(marker["schema"]) == SCHEMA_VERSION and marker["metric"] == METRIC
+    if not current or damaged or not recovery.has_current_words(database) or reconciling.is_under_way(database):
+        made = "it has to be repaired or upgraded first"
+        raise StoreUnavailableError(f"{place}: {made}: open it once for writing, as `recall-loop store sweep` does")
+
+
+@contextmanager
+def held_target(place: Path | str) -> Iterator[Database]:
+    """Give the tables of the target, whatever is in them; a new folder's file gets its name at the end.
+
+    Raises:
+        InvalidInputError: the folder holds a store that has lost its sidecar.
+        StoreUnavailableError: it can't be reached.
+        StoreLockedError: another process writes the folder.
+        StoreReadOnlyError: the folder can't be written.
+    """
+    if isinstance(place, Path):
+        with _target_file(place) as file:
+            with _closing(SqliteDatabase(file, read_only=file.name == SIDECAR_FILE)) as database:
+                yield database
+            file.replace(place / SIDECAR_FILE)
+        return
+    address = PostgresAddress.parse(place)
+    with _closing(PostgresDatabase(address)) as schema, schema.exclusive(None):
+        yield schema
+
+
+@contextmanager
+def _target_file(path: Path) -> Iterator[Path]:
+    opening.check_path(path, create=True, read_only=False)
+    with suppress(FileExistsError):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except PermissionError as error:
+            raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
+    with _lock(path):
+        if (path / SIDECAR_FILE).exists():
+            yield path / SIDECAR_FILE
+        elif is_rebuildable(path):
+            raise InvalidInputError("target", str(path), FRESH_PLACE)
+        else:
+            yield path / MOVING_FILE
