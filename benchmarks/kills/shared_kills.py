@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the servers are those of the tests
 
+from recall_loop.memory.store.shared import outbox
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from tests.chroma_server import ChromaProcess
@@ -160,7 +161,7 @@ def main() -> int:
             writers.kill(random.Random(0))
         with MemoryStore.open(place, embedder=WordHashEmbedder(), url=chroma.url) as store:
             end = time.monotonic() + 120
-            while store.maintenance.info()["pending"] and time.monotonic() < end:
+            while sum(outbox.count_waiting(store._session.database)) and time.monotonic() < end:
                 time.sleep(0.5)
             wrong = check(store, writers.acknowledged)
             report = store.maintenance.verify()

@@ -131,6 +131,7 @@ CREATE TABLE postings (rowid bigint PRIMARY KEY, words bigint[] NOT NULL);
 CREATE INDEX postings_words ON postings USING gin (words);
 """
 
+# A claim (`memory/store/shared/outbox.py`) is of a key: it passes from a record to its deletion, and back.
 _TRIGGERS = """
 CREATE FUNCTION note_membership() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -146,8 +147,18 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
+CREATE FUNCTION take_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT t.claimed_until INTO new.claimed_until FROM tombstones t WHERE t.key = new.key FOR UPDATE;
+  new.claimed_until := coalesce(new.claimed_until, 0);
+  RETURN new;
+END $$;
 CREATE FUNCTION forget_parts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+  IF old.claimed_until > 0 THEN
+    INSERT INTO tombstones VALUES (old.key, old.commit_number, 1, old.claimed_until)
+      ON CONFLICT (key) DO UPDATE SET claimed_until = greatest(tombstones.claimed_until, excluded.claimed_until);
+  END IF;
   DELETE FROM bodies WHERE rowid = old.rowid;
   DELETE FROM vectors WHERE rowid = old.rowid;
   DELETE FROM tokens WHERE rowid = old.rowid;
@@ -177,6 +188,7 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER words AFTER INSERT OR DELETE ON fts FOR EACH ROW EXECUTE FUNCTION index_words();
+CREATE TRIGGER claims BEFORE INSERT ON records FOR EACH ROW EXECUTE FUNCTION take_claim();
 CREATE TRIGGER joins AFTER INSERT ON records FOR EACH ROW
   WHEN (new.agent_id IS NOT NULL AND new.group_id IS NOT NULL) EXECUTE FUNCTION note_membership();
 CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records FOR EACH ROW

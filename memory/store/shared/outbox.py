@@ -1,12 +1,14 @@
 """Rows that Chroma has still to hear of, taken by whichever process is free (HOST-2).
 
 A row that was written or deleted is pending. A process claims some, so that no other takes them meanwhile, sends what
-stands there now, and notes them as applied unless they were written again. A claim ends by itself: what a process that
-died had claimed is taken by another.
+stands there now, and notes them as applied unless they were written again. A claim is of a key: while a record is sent,
+nobody sends its deletion, nor a record that was written anew while its deletion is sent. It ends by itself: what a
+process that died had claimed is taken by another.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-from recall_loop.memory.store.tables.database import AMONG_ROWS, APPLIED, PENDING, ids_json
+from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, PENDING, ids_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
-    from recall_loop.memory.store.tables.database import Database
+    from recall_loop.memory.store.tables.database import Connection, Database
 
 BATCH = 1000
 # Longer than any request to Chroma takes until it fails: a row is never sent by two processes at once.
 CLAIM_SECONDS = 90
 _CLAIM = f"""UPDATE {{table}} SET claimed_until = ? WHERE {{key}} IN (
   SELECT {{key}} FROM {{table}} WHERE state = {PENDING} AND claimed_until < ?
-  ORDER BY {{key}} LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING {{key}}, {{number}}"""
+  ORDER BY {{key}} LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING {{key}}, {{number}}, key"""
 _CLAIM_ROWS = _CLAIM.format(table="records", key="rowid", number="revision")
 _CLAIM_DELETED = _CLAIM.format(table="tombstones", key="key", number="commit_number")
 _ROWS = f"""SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
@@ -36,7 +38,8 @@ _SENT = f"""UPDATE records SET claimed_until = 0, state = CASE WHEN revision = ?
 WHERE rowid = ?"""
 _HEARD = f"""UPDATE tombstones SET claimed_until = 0,
 state = CASE WHEN commit_number = ? THEN {APPLIED} ELSE state END WHERE key = ?"""
-_RETURN_ROWS = f"UPDATE records SET claimed_until = 0 WHERE rowid {AMONG_ROWS}"
+_UNCLAIM = f"UPDATE {{table}} SET claimed_until = 0 WHERE claimed_until > 0 AND key {AMONG}"
+_UNCLAIM_RECORDS, _UNCLAIM_DELETED = _UNCLAIM.format(table="records"), _UNCLAIM.format(table="tombstones")
 _BACK = "SELECT key FROM records WHERE key IN (SELECT value FROM json_each(?))"
 _WAITING = f"""SELECT (SELECT count(*) FROM records WHERE state = {PENDING}),
 (SELECT count(*) FROM tombstones WHERE state = {PENDING})"""
@@ -50,14 +53,16 @@ class ClaimedRows:
     Attributes:
         rows: rows as they stand, with the revision at which each was claimed or a later one.
         deleted: keys of deleted records, each with the commit that deleted it.
+        keys: the keys of all rows that were claimed; some may have been deleted since.
     """
 
     rows: Sequence[ChromaRow]
     deleted: Sequence[tuple[str, int]]
+    keys: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         """Return whether there is anything to send."""
-        return bool(self.rows or self.deleted)
+        return bool(self.keys or self.deleted)
 
 
 def claim(database: PostgresDatabase) -> ClaimedRows:
@@ -70,9 +75,10 @@ def claim(database: PostgresDatabase) -> ClaimedRows:
     until = now + CLAIM_SECONDS * 1_000_000
     with database.side_transaction() as connection:
         deleted = connection.execute(_CLAIM_DELETED, (until, now, BATCH)).fetchall()
-        rowids = [row[0] for row in connection.execute(_CLAIM_ROWS, (until, now, BATCH)).fetchall()]
-    rows = [_chroma_row(row) for row in database.fetch(_ROWS, (ids_json(rowids),))] if rowids else []
-    return ClaimedRows(rows, deleted)
+        claimed = connection.execute(_CLAIM_ROWS, (until, now, BATCH)).fetchall()
+    rowids = ids_json(rowid for rowid, _, _ in claimed)
+    rows = [_chroma_row(row) for row in database.fetch(_ROWS, (rowids,))] if claimed else []
+    return ClaimedRows(rows, [(key, number) for key, number, _ in deleted], [key for _, _, key in claimed])
 
 
 def _chroma_row(row: Sequence[Any]) -> ChromaRow:
@@ -83,8 +89,6 @@ def _chroma_row(row: Sequence[Any]) -> ChromaRow:
 
 def written_again(database: PostgresDatabase, keys: Sequence[str]) -> set[str]:
     """Return those of some deleted keys under which a record stands again."""
-    import json
-
     return {key for (key,) in database.fetch(_BACK, (json.dumps(list(keys)),))}
 
 
@@ -94,14 +98,20 @@ def settle(database: PostgresDatabase, sent: ClaimedRows) -> None:
         rows = sorted((row.rowid, row.revision) for row in sent.rows)
         connection.executemany(_SENT, [(revision, rowid) for rowid, revision in rows])
         connection.executemany(_HEARD, [(number, key) for key, number in sorted(sent.deleted)])
+        _unclaim(connection, sent)
 
 
 def give_up(database: PostgresDatabase, claimed: ClaimedRows) -> None:
     """Give claimed rows back unsent, for the next attempt of any process."""
     with database.side_transaction() as connection:
-        connection.execute(_RETURN_ROWS, (ids_json(sorted(row.rowid for row in claimed.rows)),))
-        keys = [(key,) for key, _ in sorted(claimed.deleted)]
-        connection.executemany("UPDATE tombstones SET claimed_until = 0 WHERE key = ?", keys)
+        _unclaim(connection, claimed)
+
+
+def _unclaim(connection: Connection, claimed: ClaimedRows) -> None:
+    """Give keys free, whatever stands under them by now."""
+    keys = json.dumps(sorted([*claimed.keys, *(row.key for row in claimed.rows), *(key for key, _ in claimed.deleted)]))
+    for statement in (_UNCLAIM_RECORDS, _UNCLAIM_DELETED):
+        connection.execute(statement, (keys,))
 
 
 def count_waiting(database: Database) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from recall_loop.memory.store.index import vector_search
+from recall_loop.memory.store.shared import outbox
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from tests.chroma_server import ChromaProcess
@@ -142,3 +143,46 @@ def test_a_server_may_come_later_and_a_rebuild_begins_a_new_collection(address, 
         with store._session.searching() as index:
             assert index is not None
             assert len([one for one in index._client.list_collections() if "deleted" not in one.name]) == 1
+
+
+def test_a_deletion_waits_for_the_record_that_is_being_sent(address):
+    """Proves: HOST-2. Else the record might arrive after its deletion, and stay."""
+    with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
+        database = store._session.database
+        store.upsert(numbered(0, 2))
+        sending = outbox.claim(database)
+        assert {row.rowid for row in sending.rows} and not outbox.claim(database)
+        store.delete(["r0"])
+        assert not outbox.claim(database).deleted
+        outbox.settle(database, sending)
+        heard = outbox.claim(database)
+        assert len(heard.deleted) == 1 and not heard.rows
+        outbox.settle(database, heard)
+        assert outbox.count_waiting(database) == (0, 0)
+
+
+def test_a_record_written_anew_waits_for_the_deletion_that_is_being_sent(address):
+    """Proves: HOST-2. Else the deletion might arrive after the record, and take it away."""
+    with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
+        database = store._session.database
+        store.upsert(numbered(0, 1))
+        outbox.settle(database, outbox.claim(database))
+        store.delete(["r0"])
+        deleting = outbox.claim(database)
+        assert len(deleting.deleted) == 1
+        store.upsert(numbered(0, 1))
+        assert not outbox.claim(database)
+        outbox.settle(database, deleting)
+        assert len(outbox.claim(database).rows) == 1
+
+
+def test_what_could_not_be_sent_is_free_again_at_once(address):
+    """Proves: HOST-2."""
+    with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
+        database = store._session.database
+        store.upsert(numbered(0, 3))
+        claimed = outbox.claim(database)
+        store.delete(["r0"])
+        outbox.give_up(database, claimed)
+        again = outbox.claim(database)
+        assert len(again.rows) == 2 and len(again.deleted) == 1
