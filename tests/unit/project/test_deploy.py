@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,6 +18,7 @@ import yaml
 
 from recall_loop.cli.main import VERBS, build_parser
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+from recall_loop.memory.store.files.store_place import is_address
 from recall_loop.state.settings.settings import Settings
 from tests.service_server import running_service
 
@@ -96,6 +99,41 @@ def test_compose_starts_two_workers_beside_a_chroma_server_that_nobody_else_reac
         assert {volume.partition(":")[0] for volume in service["volumes"]} <= set(compose["volumes"])
     usage = re.findall(r"run --rm --no-deps memory (.+)", (root / "deploy" / "compose.yaml").read_text("utf-8"))
     assert len(usage) == 1 and parses(shlex.split(usage[0]))
+
+
+def test_compose_with_postgresql_runs_two_containers_of_the_service(root: Path) -> None:
+    """Proves: SHIP-1, HOST-1 (the role that serves is no superuser; nobody else reaches the database)."""
+    path = root / "deploy" / "compose.postgresql.yaml"
+    (compose,) = documents(path)
+    memory, database, chroma = (compose["services"][name] for name in ("memory", "database", "chroma"))
+    assert memory["deploy"]["replicas"] == 2 and memory["ports"] == ["127.0.0.1:8321-8322:8321"]
+    assert (root / "deploy" / memory["build"]["context"] / memory["build"]["dockerfile"]).is_file()
+    words = shlex.split(memory["command"])
+    assert parses(words) and words[words.index("--chroma-url") + 1] == "http://chroma:8000"
+    place = memory["environment"]["RECALL_LOOP_STORE_PATH"]
+    assert is_address(place) and place.startswith("postgresql://recall@database/")  # its password comes apart
+    for service in (database, chroma):
+        assert service["networks"] == ["inside"] and "ports" not in service
+        assert memory["depends_on"]["database" if service is database else "chroma"]["condition"] == "service_healthy"
+    assert compose["networks"]["inside"]["internal"]
+    for service in (memory, chroma):
+        assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["tmpfs"] == ["/tmp"]
+    named = {volume.partition(":")[0] for service in (memory, database, chroma) for volume in service["volumes"]}
+    assert named - {"./make-role.sh"} == set(compose["volumes"])
+    usage = re.findall(r"run --rm --no-deps memory (.+)", path.read_text("utf-8"))
+    assert len(usage) == 1 and parses(shlex.split(usage[0]))
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.postgresql.yaml"])
+def test_compose_itself_reads_the_files(root: Path, name: str) -> None:
+    """Proves: SHIP-1 (where its client is there)."""
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], check=False, capture_output=True).returncode:
+        pytest.skip("no client of docker compose")
+    environment = os.environ | {"POSTGRES_PASSWORD": "a", "RECALL_PASSWORD": "b"}
+    command = [docker, "compose", "-f", str(root / "deploy" / name), "config", "--quiet"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_kubernetes_runs_one_replica_without_privileges(root: Path) -> None:
