@@ -54,6 +54,20 @@ def test_a_memory_at_an_address_is_written_by_two_at_once(address: str) -> None:
         assert again.store.count(Scope(user_id="ada")) == 2
 
 
+def test_the_first_lines_of_the_readme_work_with_an_address(
+    address: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: HOST-1."""
+    lines_of_readme = (root / "README.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    assert "memory = Memory()" in lines_of_readme
+    names: dict[str, Any] = {}
+    exec(lines_of_readme.replace("Memory()", f"Memory({address!r})"), names)
+    names["memory"].close()
+    assert "Bergen" in capsys.readouterr().out
+    with Memory(address) as memory:
+        assert memory.store.count(Scope(user_id="ada")) == 1
+
+
 def test_each_command_takes_an_address(
     address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
