@@ -23,6 +23,7 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, U
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
 from tests.integration.hosting.conftest import PASSWORD
+from tests.integration.mcp.mcp_clients import data, ids, spoken
 
 FACTS = [
     {"id": f"b{n}", "kind": "fact", "text": f"The boat {name} is moored at berth {n + 3} until October."}
@@ -149,6 +150,17 @@ def test_langgraphs_store_lives_at_an_address(address: str, embedder: Any) -> No
     with MemoryStore.open(address, embedder=embedder) as store:
         found = RecallLoopStore(store).search(("users",), query="Which town?")
         assert [item.value for item in found] == [{"town": "Oslo"}]
+
+
+async def test_an_mcp_server_lives_at_an_address(address: str, embedder: Any) -> None:
+    """Proves: HOST-1, OPS-6."""
+    filled(address, embedder)
+    async with spoken(address) as client:
+        added = data(await client.call_tool("add", {"records": [{"text": "The pier is closed."}]}))
+        found = await client.call_tool("search", {"query": QUESTION})
+    assert "b3" in ids(found) and len(added["ids"]) == 1
+    with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
+        assert store.count() == 7
 
 
 BATCH = [{"id": f"q{n}", "messages": [{"role": "user", "content": QUESTION}], "max_iterations": 2} for n in range(4)]

@@ -64,8 +64,8 @@ async def client_of(served: Any, key: str, mode: str = "auto") -> AsyncIterator[
 
 
 @asynccontextmanager
-async def spoken(folder: Path, *words: str) -> AsyncIterator[Client]:
-    command = ["-m", "recall_loop.cli", "mcp", "--store", str(folder), "--log-level", "debug", *words]
+async def spoken(place: Path | str, *words: str) -> AsyncIterator[Client]:
+    command = ["-m", "recall_loop.cli", "mcp", "--store", str(place), "--log-level", "debug", *words]
     # Everything of this process's environment, for the command is to run the same code.
     async with Client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))) as client:
         yield client
