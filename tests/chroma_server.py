@@ -42,6 +42,10 @@ class ChromaProcess:
                     raise
                 time.sleep(0.05)
 
+    def is_running(self) -> bool:
+        """Tell whether it was started and has not ended since."""
+        return self._process is not None and self._process.poll() is None
+
     def kill(self) -> None:
         """End it at once, as a power cut would."""
         if self._process is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
+from chromadb import HttpClient
 
 from recall_loop.memory.store.index import vector_search
 from recall_loop.memory.store.shared import outbox
@@ -30,13 +30,20 @@ time.sleep(60)
 """
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaProcess]:
+    """One Chroma server for every test here; stores keep collections of their own in it."""
+    made = ChromaProcess(tmp_path_factory.mktemp("chroma"))
+    yield made
+    made.kill()
+
+
 @pytest.fixture
-def chroma(tmp_path: Path) -> Iterator[ChromaProcess]:
-    """A running Chroma server."""
-    server = ChromaProcess(tmp_path / "chroma")
-    server.start()
-    yield server
-    server.kill()
+def chroma(server: ChromaProcess) -> ChromaProcess:
+    """The server, running; started again where a test that kills it has failed."""
+    if not server.is_running():
+        server.start()
+    return server
 
 
 def opened(place: str, chroma: ChromaProcess) -> MemoryStore:
@@ -134,6 +141,7 @@ def test_a_server_may_come_later_and_a_rebuild_begins_a_new_collection(address, 
     """Proves: HOST-1. What was written without one is sent to it; old collections go."""
     with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
         store.upsert(numbered(0, 30))
+    of_others = {one.name for one in HttpClient("127.0.0.1", chroma.port).list_collections()}
     with opened(address, chroma) as store:
         until(lambda: is_delivered(store))
         assert sides_are_equal(store)
@@ -142,7 +150,8 @@ def test_a_server_may_come_later_and_a_rebuild_begins_a_new_collection(address, 
         assert sides_are_equal(store)
         with store._session.searching() as index:
             assert index is not None
-            assert len([one for one in index._client.list_collections() if "deleted" not in one.name]) == 1
+            names = {one.name for one in index._client.list_collections() if "deleted" not in one.name}
+            assert len(names - of_others) == 1
 
 
 def test_a_deletion_waits_for_the_record_that_is_being_sent(address):

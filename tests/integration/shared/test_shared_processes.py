@@ -41,6 +41,7 @@ def texts(store: MemoryStore, tenant: str = "default") -> set[str]:
     return {record.text for record in store.scan(Scope(tenant=tenant))}
 
 
+@pytest.mark.slow
 def test_processes_write_and_read_one_store(address, run_script):
     """Proves: HOST-2. Each reads its own writes at once; tenants that all of them write stay whole and apart."""
     running = [run_script(WRITER, address, name) for name in ("alpha", "beta", "gamma")]
