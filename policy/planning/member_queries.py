@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.evidence.members import ends_in_question, is_told_by
@@ -47,21 +48,29 @@ def kind_words(question: AnalysedQuestion) -> list[str]:
     kind = question.listed.kind
     known = members_of(kind, question.language)
     narrower = (term for word in [kind, *kind.split()] for term in related_terms(word, question.table).narrower)
-    asked = frozenset(stems(question.text))
-    return [word for word in dict.fromkeys((*known, *narrower)) if not asked.issuperset(stems(word))]
+    asked, language = frozenset(stems(question.text)), question.language
+    return [word for word in dict.fromkeys((*known, *narrower)) if not asked.issuperset(_stems_of(word, language))]
+
+
+# A kind may have thousands of words, and each round of a request goes through them.
+@lru_cache(maxsize=8192)
+def _stems_of(word: str, language: str) -> frozenset[str]:
+    return frozenset(stem(part, language) for part in word.split())
 
 
 def words_to_look_up(words: Sequence[str], tried: Sequence[str]) -> list[str]:
     """Return the words that no query for a member had, as long as there were few such queries; else none."""
     if len(tried) >= MOST_LOOKED_UP:
         return []
+    if not tried:
+        return list(words)
     taken = [set(query.split()) for query in tried]
     return [word for word in words if not any(set(word.split()) <= terms for terms in taken)]
 
 
 def stems_by_word(words: Sequence[str], language: str) -> dict[str, frozenset[str]]:
     """Return the stems of each of some terms of one or more words."""
-    return {word: frozenset(stem(part, language) for part in word.split()) for word in words}
+    return {word: _stems_of(word, language) for word in words}
 
 
 def words_in_memory(words: Mapping[str, frozenset[str]], frequencies: Mapping[str, int], rows: int) -> list[str]:
