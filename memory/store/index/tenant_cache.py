@@ -7,6 +7,7 @@ the data: data newer than its version is merely loaded once more.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -24,7 +25,7 @@ from recall_loop.memory.store.tables.changes import read_changes
 from recall_loop.memory.store.tables.known_tokens import KnownTokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -50,6 +51,8 @@ _ROW_CHARACTERS = 2_000
 _ROW_OVERHEAD = 500
 _MAX_POSTING_ROWS = 4_000_000
 _NEVER = sys.maxsize
+# No version of the data: changes since then are never known.
+_UNKNOWN = -1
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
@@ -108,17 +111,18 @@ class TenantCache:
         with self.lock:
             if version == self.version:
                 return
-            found = read_changes(self.database, self.tenant, self.version)
-            self.version = version if found is None else found.version
-            self.next_expiry = 0
-            if found is None:  # which windows are whole again isn't known either
-                self.moment = 0
-                self.beside_expired.clear()
-            else:
-                self.beside_expired.difference_update(found.rowids.tolist())
-                late = row_queries.expired_rowids(self.database, self.tenant, 0, self.moment, found.rowids)
-                self.beside_expired |= row_queries.rows_beside(self.database, late)
-            self._take_over(None if found is None else found.rowids)
+            with self._forgotten_on_error():
+                found = read_changes(self.database, self.tenant, self.version)
+                self.next_expiry = 0
+                if found is None:  # which windows are whole again isn't known either
+                    self.moment = 0
+                    self.beside_expired.clear()
+                else:
+                    self.beside_expired.difference_update(found.rowids.tolist())
+                    late = row_queries.expired_rowids(self.database, self.tenant, 0, self.moment, found.rowids)
+                    self.beside_expired |= row_queries.rows_beside(self.database, late)
+                self._take_over(None if found is None else found.rowids)
+                self.version = version if found is None else found.version
 
     def expire(self, now: int) -> None:
         """Leave out the rows that have expired until `now` (microseconds since 1970), as if they were deleted."""
@@ -127,13 +131,26 @@ class TenantCache:
                 return
             gone = row_queries.expired_rowids(self.database, self.tenant, self.moment, now)
             following = row_queries.next_expiry(self.database, self.tenant, now)
-            self.moment, self.next_expiry = now, _NEVER if following is None else following
-            if len(gone):
-                beside = row_queries.rows_beside(self.database, gone)
-                self.beside_expired |= beside
-                for rowid in beside:
-                    self.rows.pop(rowid, None)
-                self._take_over(gone)
+            with self._forgotten_on_error():
+                self.moment, self.next_expiry = now, _NEVER if following is None else following
+                if len(gone):
+                    beside = row_queries.rows_beside(self.database, gone)
+                    self.beside_expired |= beside
+                    for rowid in beside:
+                        self.rows.pop(rowid, None)
+                    self._take_over(gone)
+
+    @contextmanager
+    def _forgotten_on_error(self) -> Iterator[None]:
+        """Forget everything where taking changes over fails half-way: the next call begins anew."""
+        try:
+            yield
+        except BaseException:
+            self.version, self.moment, self.next_expiry = _UNKNOWN, 0, 0
+            self.beside_expired.clear()
+            self._selections.state += 1
+            self._forget()
+            raise
 
     def _take_over(self, rowids: NDArray[np.int64] | None) -> None:
         """Read again what rows have become; forget everything where they are too many, or not known."""

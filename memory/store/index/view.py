@@ -211,13 +211,12 @@ class View:
         wanted = min(limit, len(allowed))
         # Asked for first: what isn't among them by now, Chroma has.
         unsent = self._source.unsent_rowids(self.predicate.tenant)
-        found: list[list[int]] = [[] for _ in queries]
+        late = np.isin(allowed, np.asarray([] if unsent is None else unsent, dtype=np.int64))
+        sent, found = allowed[~late], list[list[int]]([[] for _ in queries])
         if unsent is not None:
-            found = search_chroma(self._source, self.predicate.tenant, queries, allowed, wanted)
-            self._add_unsent(
-                found, queries, allowed[find_sorted(np.sort(np.asarray(unsent, dtype=np.int64)), allowed)[1]], wanted
-            )
-        short = [index for index, rowids in enumerate(found) if len(rowids) < wanted]
+            found = search_chroma(self._source, self.predicate.tenant, queries, sent, min(wanted, len(sent)))
+        short = [index for index, rowids in enumerate(found) if unsent is None or len(rowids) < min(wanted, len(sent))]
+        self._add_unsent(found, queries, allowed[late], wanted)
         if short:
             for index, rowids in zip(
                 short,

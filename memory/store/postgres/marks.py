@@ -45,7 +45,9 @@ class MarkedStatement:
     def _parameter(self, place: int, value: Any) -> Any:
         if place in self.rows:
             return value.translate(_BRACES)
-        return json.loads(without_nul(value)) if place in self.texts else _storable(value)
+        if place in self.texts:
+            return [text for text in json.loads(value) if "\x00" not in text and _is_encodable(text)]
+        return _storable(value)
 
 
 @lru_cache(maxsize=1024)
@@ -75,6 +77,11 @@ def with_marks(statement: str) -> MarkedStatement:
 def without_nul(text: str) -> str:
     """Return a text with U+FFFD for each NUL character, which PostgreSQL's texts can't hold; JSON keeps it escaped."""
     return text.replace("\x00", "\ufffd") if "\x00" in text else text
+
+
+def _is_encodable(text: str) -> bool:
+    """Return whether a text can stand in PostgreSQL at all: what can't is nobody's id."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _storable(value: Any) -> Any:

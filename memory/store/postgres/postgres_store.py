@@ -84,6 +84,8 @@ class PostgresDatabase:
 
     def __init__(self, address: PostgresAddress, *, create: bool = True, read_only: bool = False) -> None:
         require_driver()
+        import psycopg
+
         self.address, self.read_only = address, read_only
         self.other_side: Callable[[int], str | None] | None = None
         self.lexical_damage: str | None = None
@@ -93,6 +95,7 @@ class PostgresDatabase:
         self._pool = self._make_pool()
         try:
             with typed_errors(f"{address}: PostgreSQL can't be reached"):
+                psycopg.connect(self.address.url, **self._options()).close()  # fails at once, with the reason
                 self._pool.open(wait=True, timeout=_CONNECT_SECONDS)
             self._make_tables(create=create)
         except BaseException:
@@ -131,7 +134,9 @@ class PostgresDatabase:
             raise NoStoreError(f"{self.address}: no store there")
         with self.exclusive(None), self.transaction() as connection:
             if not self.has_table("meta"):  # another process may have made it
-                connection.raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.address.schema}"')
+                known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
+                if not connection.execute(known, (self.address.schema,)).fetchone():
+                    connection.raw.execute(f'CREATE SCHEMA "{self.address.schema}"')
                 connection.raw.execute(DDL.encode())
 
     @contextmanager
@@ -182,8 +187,8 @@ class PostgresDatabase:
             raise StoreReadOnlyError("the store is open for reading only")
         if self._state.writer is not None and self._state.writer.closed:
             self._state.writer = None
-            if self._state.held:
-                raise StoreUnavailableError("the connection to PostgreSQL was lost during a write; nothing was written")
+        if self._state.writer is None and self._state.held:  # until the last lock that it had is given up
+            raise StoreUnavailableError("the connection to PostgreSQL was lost during a write; nothing was written")
         if self._state.writer is None:
             self._state.writer = psycopg.connect(self.address.url, **self._options())
         return self._state.writer
@@ -246,12 +251,17 @@ class PostgresDatabase:
         schema = self.address.schema
         keys = [] if tenants is None else sorted({tuple(lock_key(schema, "tenant", name)) for name in tenants})
         with self._lock:
+            kind, taken = "" if tenants is None else "_shared", list[tuple[int, ...]]()
             with typed_errors("PostgreSQL can't be written"):
                 writer = self._ready_writer()
-                kind = "" if tenants is None else "_shared"
                 writer.execute(f"SELECT pg_advisory_lock{kind}(%s, %s)".encode(), lock_key(schema))
-                for key in keys:
-                    writer.execute("SELECT pg_advisory_lock(%s, %s)", key)
+                try:
+                    for key in keys:
+                        writer.execute("SELECT pg_advisory_lock(%s, %s)", key)
+                        taken.append(key)
+                except BaseException:
+                    self._release(writer, kind, taken)
+                    raise
             self._state.held += 1
             self._forget_versions()
             try:
@@ -358,6 +368,9 @@ class PostgresDatabase:
 def _is_broken(error: StoreUnavailableError) -> bool:
     """Return whether an error is of a connection that was lost, rather than of a statement."""
     import psycopg
+    from psycopg_pool import PoolTimeout
 
     cause = error.__cause__
+    if isinstance(cause, PoolTimeout):  # waited for long enough
+        return False
     return isinstance(cause, psycopg.OperationalError) and cause.sqlstate in (None, "57P01", "57P02", "57P03")

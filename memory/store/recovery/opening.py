@@ -19,10 +19,11 @@ from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.shared.open_schema import OpenSchema
+from recall_loop.memory.store.shared.outbox import send_all_again
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
-from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, PENDING, SCHEMA_VERSION
+from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, SCHEMA_VERSION
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -94,7 +95,11 @@ def open_schema(
             if not recovery.marker_of(database):
                 database.set_meta(recovery.new_marker(embedder))
             _note_server(files, given, move=move)
+            before = files.marker()
             _check_marker(files, embedder, re_embed=re_embed)
+            if files.marker() != before:
+                with database.transaction() as connection:
+                    send_all_again(connection)
             _declare_attributes(files, attributes)
     return files
 
@@ -128,7 +133,7 @@ def _note_server(files: OpenSchema, given: ChromaServer | None, *, move: bool) -
         return
     files.database.set_meta(replace(given, collection=None).note())
     with files.database.transaction() as connection:
-        connection.execute(f"UPDATE records SET state = {PENDING}, claimed_until = 0 WHERE state <> {PENDING}")
+        send_all_again(connection)
 
 
 @contextmanager

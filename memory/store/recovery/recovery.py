@@ -16,7 +16,7 @@ from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
 from recall_loop.memory.store.tables.changes import last_commit
-from recall_loop.memory.store.tables.database import APPLIED, METRIC, PENDING, SCHEMA_VERSION, Database
+from recall_loop.memory.store.tables.database import APPLIED, MARKER_FIELDS, METRIC, PENDING, SCHEMA_VERSION, Database
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.text.words.tokens import WORDS_VERSION
 
@@ -28,7 +28,6 @@ ProgressCallback = Callable[[int, int], None]
 CHUNK = 256
 # The version of the stems in a sidecar, which is no concern of Chroma's.
 WORDS = "words"
-MARKER_FIELDS = ("store", "generation", "schema", "embedder", "fingerprint", "dimension", "metric")
 
 _PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid

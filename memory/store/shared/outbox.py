@@ -9,7 +9,6 @@ process that died had claimed is taken by another.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,18 +26,23 @@ if TYPE_CHECKING:
 BATCH = 1000
 # Longer than any request to Chroma takes until it fails: a row is never sent by two processes at once.
 CLAIM_SECONDS = 90
-_CLAIM = f"""UPDATE {{table}} SET claimed_until = ? WHERE {{key}} IN (
-  SELECT {{key}} FROM {{table}} WHERE state = {PENDING} AND claimed_until < ?
+# Microseconds by the clock of PostgreSQL, which all processes share.
+_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
+_CLAIM = f"""UPDATE {{table}} SET claimed_until = {_NOW} + ? WHERE {{key}} IN (
+  SELECT {{key}} FROM {{table}} WHERE state = {PENDING} AND claimed_until < {_NOW}
   ORDER BY {{key}} LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING {{key}}, {{number}}, key"""
 _CLAIM_ROWS = _CLAIM.format(table="records", key="rowid", number="revision")
 _CLAIM_DELETED = _CLAIM.format(table="tombstones", key="key", number="commit_number")
 _ROWS = f"""SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid WHERE r.rowid {AMONG_ROWS}"""
-_SENT = f"""UPDATE records SET claimed_until = 0, state = CASE WHEN revision = ? THEN {APPLIED} ELSE state END
-WHERE rowid = ?"""
-_HEARD = f"""UPDATE tombstones SET claimed_until = 0,
-state = CASE WHEN commit_number = ? THEN {APPLIED} ELSE state END WHERE key = ?"""
-_UNCLAIM = f"UPDATE {{table}} SET claimed_until = 0 WHERE claimed_until > 0 AND key {AMONG}"
+_SKIP = " FOR UPDATE SKIP LOCKED"
+_SENT = f"""UPDATE records SET state = {APPLIED} WHERE rowid =
+(SELECT r.rowid FROM records r WHERE r.revision = ? AND r.rowid = ?{_SKIP})"""
+_HEARD = f"""UPDATE tombstones SET state = {APPLIED} WHERE key =
+(SELECT t.key FROM tombstones t WHERE t.commit_number = ? AND t.key = ?{_SKIP})"""
+_HELD = f"SELECT c.key FROM {{table}} c WHERE c.claimed_until > 0 AND c.key {AMONG}"
+_HELD_RECORDS, _HELD_DELETED = _HELD.format(table="records"), _HELD.format(table="tombstones")
+_UNCLAIM = f"UPDATE {{table}} SET claimed_until = 0 WHERE key IN ({_HELD}{_SKIP})"
 _UNCLAIM_RECORDS, _UNCLAIM_DELETED = _UNCLAIM.format(table="records"), _UNCLAIM.format(table="tombstones")
 _BACK = "SELECT key FROM records WHERE key IN (SELECT value FROM json_each(?))"
 _WAITING = f"""SELECT (SELECT count(*) FROM records WHERE state = {PENDING}),
@@ -71,11 +75,10 @@ def claim(database: PostgresDatabase) -> ClaimedRows:
     Raises:
         StoreUnavailableError: PostgreSQL fails; so for the other functions.
     """
-    now = time.time_ns() // 1000
-    until = now + CLAIM_SECONDS * 1_000_000
+    span = CLAIM_SECONDS * 1_000_000
     with database.side_transaction() as connection:
-        deleted = connection.execute(_CLAIM_DELETED, (until, now, BATCH)).fetchall()
-        claimed = connection.execute(_CLAIM_ROWS, (until, now, BATCH)).fetchall()
+        deleted = connection.execute(_CLAIM_DELETED, (span, BATCH)).fetchall()
+        claimed = connection.execute(_CLAIM_ROWS, (span, BATCH)).fetchall()
     rowids = ids_json(rowid for rowid, _, _ in claimed)
     rows = [_chroma_row(row) for row in database.fetch(_ROWS, (rowids,))] if claimed else []
     return ClaimedRows(rows, [(key, number) for key, number, _ in deleted], [key for _, _, key in claimed])
@@ -93,25 +96,34 @@ def written_again(database: PostgresDatabase, keys: Sequence[str]) -> set[str]:
 
 
 def settle(database: PostgresDatabase, sent: ClaimedRows) -> None:
-    """Note what Chroma has; what was written again since stays pending."""
+    """Note what Chroma has; what was written again since stays pending, and so does what somebody is writing now.
+
+    Nothing is waited for, so that no writer, who takes rows in another order, is ever kept from its end.
+    """
     with database.side_transaction() as connection:
         rows = sorted((row.rowid, row.revision) for row in sent.rows)
         connection.executemany(_SENT, [(revision, rowid) for rowid, revision in rows])
         connection.executemany(_HEARD, [(number, key) for key, number in sorted(sent.deleted)])
-        _unclaim(connection, sent)
+    give_up(database, sent)
 
 
 def give_up(database: PostgresDatabase, claimed: ClaimedRows) -> None:
-    """Give claimed rows back unsent, for the next attempt of any process."""
-    with database.side_transaction() as connection:
-        _unclaim(connection, claimed)
+    """Give claimed keys free, whatever stands under them by now, for the next attempt of any process.
+
+    Rows that somebody writes at this moment are waited for one by one, with no other in hand.
+    """
+    keys = json.dumps(sorted({*claimed.keys, *(key for key, _ in claimed.deleted)}))
+    for free, held in ((_UNCLAIM_RECORDS, _HELD_RECORDS), (_UNCLAIM_DELETED, _HELD_DELETED)):
+        with database.side_transaction() as connection:
+            connection.execute(free, (keys,))
+        for (key,) in database.fetch(held, (keys,)):
+            with database.side_transaction() as connection:
+                connection.execute(free.replace(_SKIP, ""), (json.dumps([key]),))
 
 
-def _unclaim(connection: Connection, claimed: ClaimedRows) -> None:
-    """Give keys free, whatever stands under them by now."""
-    keys = json.dumps(sorted([*claimed.keys, *(row.key for row in claimed.rows), *(key for key, _ in claimed.deleted)]))
-    for statement in (_UNCLAIM_RECORDS, _UNCLAIM_DELETED):
-        connection.execute(statement, (keys,))
+def send_all_again(connection: Connection) -> None:
+    """Have all records sent, within a transaction; what is on its way to an earlier collection doesn't count."""
+    connection.execute(f"UPDATE records SET state = {PENDING}, claimed_until = 0, revision = revision + 1")
 
 
 def count_waiting(database: Database) -> tuple[int, int]:

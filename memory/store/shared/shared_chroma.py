@@ -7,13 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.shared import outbox
 from recall_loop.memory.store.shared.open_schema import collections_of
-from recall_loop.memory.store.tables.database import PENDING
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -48,7 +46,6 @@ class SharedChroma:
     ) -> None:
         self._schema, self.embedder, self._lock, self._marker = schema, embedder, lock, marker
         self._location = schema.chroma_location()
-        self._generation = ""
         self._failed_at = 0.0
         self._wake, self._stop = threading.Event(), threading.Event()
         self._sender: threading.Thread | None = None
@@ -99,7 +96,7 @@ class SharedChroma:
             return
         self._close_client()
         with self._schema.database.transaction() as connection:
-            connection.execute(f"UPDATE records SET state = {PENDING}, claimed_until = 0")
+            outbox.send_all_again(connection)
         total = sum(outbox.count_waiting(self._schema.database))
         try:
             while self._send_once():
@@ -114,7 +111,7 @@ class SharedChroma:
     def _drop_outdated(self) -> None:
         """Delete collections of earlier generations of this store."""
         chroma = self._opened()
-        chroma.drop_others(collections_of(self._marker()))
+        chroma.drop_others(collections_of(self._schema.marker()))
 
     def notice(self) -> None:
         """Do nothing: a server's loss shows with the next request to it."""
@@ -144,7 +141,6 @@ class SharedChroma:
             self.degrade(error)
             yield None
             return
-        self.reason = None
         yield chroma
 
     def unsent_rowids(self, tenant: str) -> list[int] | None:
@@ -164,18 +160,20 @@ class SharedChroma:
             ChromaError: the server can't be reached.
         """
         with self._opening:
-            marker = self._marker()
-            if self.chroma is not None and self._generation == marker["generation"]:
-                return self.chroma
-            self._close_client()
+            # As it is now: another process may have begun a generation, or moved the vectors to another server.
+            self._location = self._schema.chroma_location()
             if self._location is None:
                 raise ChromaError("Chroma has no address")
-            name = f"{collections_of(marker)}{marker['generation'][:16]}"
-            chroma = ChromaIndex(replace(self._location, collection=name), marker)
-            if not chroma.marker():  # what is still to be sent, the outbox knows
-                chroma.mark_complete(marker)
-            self.chroma = chroma
-            self._generation = marker["generation"]
+            if self.chroma is None or self.chroma.location != self._location:
+                self._close_client()
+                marker = self._schema.marker()
+                chroma = ChromaIndex(self._location, marker, create=not self._schema.read_only)
+                if not chroma.marker() and not self._schema.read_only:  # what is still to be sent, the outbox knows
+                    chroma.mark_complete(marker)
+                self.chroma = chroma
+            if self.reason is not None:
+                self.chroma.ping()
+                self.reason = None
             return self.chroma
 
     def _send_forever(self) -> None:
@@ -188,12 +186,13 @@ class SharedChroma:
         try:
             while self._send_once():
                 pass
-            self.reason = None
+            if self.reason is not None:
+                self._opened()
         except ChromaError as error:
             self.degrade(error)
-        except StoreUnavailableError as error:
+        except Exception as error:  # noqa: BLE001  # the thread goes on, whatever it met
             if not self._stop.is_set():
-                _LOG.warning("the outbox can't be read: %s", error)
+                _LOG.warning("the outbox can't be sent: %s: %s", type(error).__name__, error)
 
     def _send_once(self) -> bool:
         """Send a thousand pending rows; return whether there were any.
@@ -211,8 +210,8 @@ class SharedChroma:
             back = outbox.written_again(database, [key for key, _ in claimed.deleted])
             chroma.delete([key for key, _ in claimed.deleted if key not in back])
             chroma.upsert(claimed.rows)
-        except ChromaError:
+            outbox.settle(database, claimed)
+        except (ChromaError, StoreUnavailableError):
             outbox.give_up(database, claimed)
             raise
-        outbox.settle(database, claimed)
         return True

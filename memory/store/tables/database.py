@@ -16,6 +16,8 @@ from recall_loop.state.errors import StoreUnavailableError
 
 SCHEMA_VERSION = 6
 METRIC = "cosine"
+# The notes of a store, in `meta` and in Chroma, that say which generation of which store stands there.
+MARKER_FIELDS = ("store", "generation", "schema", "embedder", "fingerprint", "dimension", "metric")
 APPLIED, PENDING = 0, 1
 # Noted while a store is being moved to these tables: until then they are none.
 MOVING_META_KEY = "moving"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,7 +169,7 @@ def delete_records(database: Database, tenant: str, ids: Sequence[str], *, keep_
             return 0
         touched = neighbour_rowids(neighbours(connection, found)) - found.keys()
         restored = undo_supersession(connection, tenant, found, keep_history=keep_history)
-        connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
+        connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in sorted(found)])
         number = connection.next_commit()
         keys = [(key, number) for key in found.values()]
         connection.executemany(_BURY, keys)
@@ -232,6 +233,7 @@ def _write_rows(connection: Connection, drafts: Sequence[PreparedRecord], stored
     if new:
         names = new[0].keys()
         connection.executemany(f"INSERT INTO records ({','.join(names)}) VALUES (:{',:'.join(names)})", new)
+    old.sort(key=itemgetter("rowid"))  # all writers of a shared store take rows in this order
     if old:
         assigned = ",".join(f"{name} = :{name}" for name in old[0] if name != "rowid")
         connection.executemany(f"UPDATE records SET {assigned} WHERE rowid = :rowid", old)

@@ -130,6 +130,7 @@ def test_writes_go_on_while_the_server_is_away_and_it_catches_up(address, chroma
         chroma.kill()
         store.upsert(numbered(120, 140))
         assert nearest(store, "word130", 1) == ["r130"]
+        assert nearest(store, "word3", 1) == ["r3"]  # what the server had is compared too, however much is new
         until(lambda: store.degraded_reason is not None)
         assert "127.0.0.1" not in str(store.degraded_reason)
         chroma.start()
@@ -195,3 +196,15 @@ def test_what_could_not_be_sent_is_free_again_at_once(address):
         outbox.give_up(database, claimed)
         again = outbox.claim(database)
         assert len(again.rows) == 2 and len(again.deleted) == 1
+
+
+def test_an_idle_process_sends_to_the_collection_that_another_has_begun(address, chroma):
+    """Proves: HOST-2. Nothing is taken for sent that went to a collection of an earlier generation."""
+    with opened(address, chroma) as one, opened(address, chroma) as idle:
+        one.upsert(numbered(0, 60))
+        until(lambda: is_delivered(one))
+        for _ in range(2):
+            one.maintenance.compact()
+            idle._session.connection.flush_after_commit()
+            until(lambda: is_delivered(one))
+            assert sides_are_equal(one)

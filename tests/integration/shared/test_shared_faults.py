@@ -12,6 +12,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.postgres import postgres_store
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, StoreUnavailableError
 from recall_loop.state.scope import Scope
@@ -116,8 +119,50 @@ def test_a_connection_lost_during_a_write_loses_its_lock_and_writes_nothing(addr
     with opened(address) as store, pytest.raises(StoreUnavailableError), store.exclusive():
         with psycopg.connect(postgres.url, autocommit=True) as other:
             other.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
-        store.upsert([{"id": "a", "text": "the ferry"}])
+        with pytest.raises(StoreUnavailableError):
+            store.upsert([{"id": "a", "text": "the ferry"}])
+        store.upsert([{"id": "a", "text": "the ferry"}])  # nor is the lock there for a second attempt
     with opened(address) as store:
         assert list(store.scan(Scope())) == []
         store.upsert([{"id": "a", "text": "the ferry"}])
         assert [record.id for record in store.scan(Scope())] == ["a"]
+
+
+def test_a_lock_that_is_not_got_leaves_no_other_behind(address, monkeypatch):
+    """Proves: HOST-2. Who has waited in vain for one tenant keeps nobody from the store."""
+    monkeypatch.setattr(postgres_store, "_LOCK_SECONDS", 1)
+    with opened(address) as one, opened(address) as other:
+        with one.exclusive("t"), pytest.raises(StoreUnavailableError, match="lock timeout"):
+            other.upsert([{"id": "a", "text": "the ferry"}], tenant="t")
+        one.maintenance.sweep()
+        with one._session.exclusive(None):
+            pass
+        other.upsert([{"id": "a", "text": "the ferry"}], tenant="t")
+
+
+def test_a_cache_that_could_not_follow_begins_anew(address, monkeypatch):
+    """Proves: HOST-2, HOST-3. A failure between two reads hides no record for good."""
+    with opened(address) as one, opened(address) as other:
+        one.upsert([{"id": "a", "text": "the ferry"}])
+        assert search(one, "ferry", scope=Scope()).hits
+        other.upsert([{"id": "b", "text": "the lantern"}])
+        time.sleep(0.1)
+
+        def failing(*_: object) -> None:
+            raise StoreUnavailableError("PostgreSQL can't be read")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(row_queries, "read_index_rows", failing)
+            with pytest.raises(StoreUnavailableError):
+                search(one, "lantern", scope=Scope())
+        assert [hit.record.id for hit in search(one, "lantern", scope=Scope()).hits][:1] == ["b"]
+        assert one.view(Scope()).count() == 2
+
+
+def test_ids_that_cannot_be_stored_are_nobodys(address):
+    """Proves: HOST-1. As in a folder."""
+    with opened(address) as store:
+        store.upsert([{"id": "a", "text": "the ferry"}])
+        for odd in ("a\x00b", "\ud800"):
+            assert store.get([odd, "a"], scope=Scope())[0].id == "a"
+        assert store.delete(["a\x00b"]) == 0
