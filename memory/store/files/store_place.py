@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
 _SCHEMES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_SECRET_OPTION = re.compile(r"([?&][a-z_]*password=)[^&]*", re.IGNORECASE)
 
 
 def is_address(place: object) -> TypeGuard[str]:
@@ -49,6 +49,13 @@ def shown_place(place: str | Path) -> str:
     scheme, found, rest = str(place).partition("://")
     if not found:
         return scheme
-    login, at, where = rest.rpartition("@")
+    authority, question, query = rest.partition("?")
+    login, at, where = authority.rpartition("@")
     user, colon, _ = login.partition(":")
-    return _SECRET_OPTION.sub(r"\1***", f"{scheme}://{user}{':***' if colon else ''}{at}{where}")
+    options = "&".join(map(_shown_option, query.split("&")))
+    return f"{scheme}://{user}{':***' if colon else ''}{at}{where}{question}{options}"
+
+
+def _shown_option(option: str) -> str:
+    name, equals, _ = option.partition("=")
+    return f"{name}{equals}***" if unquote(name).lower().endswith("password") else option

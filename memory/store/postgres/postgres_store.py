@@ -103,15 +103,16 @@ class PostgresDatabase:
             raise
 
     def _options(self) -> dict[str, Any]:
-        read_only = " -c default_transaction_read_only=on" if self.read_only else ""
+        read_only = "-c default_transaction_read_only=on" if self.read_only else ""
         search = f"-c search_path={self.address.schema},public -c lock_timeout={_LOCK_SECONDS}s"
         search = f"{search} -c {TENANT_SETTING}={ALL_TENANTS}"
-        return {
-            "options": f"{search} {_KEEPALIVE}{read_only}",
-            "connect_timeout": _CONNECT_SECONDS,
-            "application_name": "recall-loop",
-            "autocommit": True,
-        }
+        from psycopg.conninfo import conninfo_to_dict
+
+        given = conninfo_to_dict(self.address.url)
+        options = " ".join(filter(None, [str(given.get("options") or ""), search, _KEEPALIVE, read_only]))
+        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "recall-loop"}
+        chosen = {name: value for name, value in defaults.items() if name not in given}
+        return {**chosen, "options": options, "autocommit": True}
 
     def _make_pool(self) -> ConnectionPool[psycopg.Connection[tuple[Any, ...]]]:
         from psycopg_pool import ConnectionPool

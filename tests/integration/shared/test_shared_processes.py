@@ -155,3 +155,14 @@ def test_a_new_generation_is_taken_over_by_all(address):
         time.sleep(0.1)
         other.upsert([{"id": "b", "text": "the lantern"}])
         assert texts(one) == {"the ferry", "the lantern"} and other.generation == one.generation
+
+
+def test_options_of_an_address_stand_beside_ours(address):
+    """Proves: HOST-1."""
+    place = address.replace("?", "?options=-c%20work_mem%3D77MB&application_name=mine&", 1)
+    with opened(place) as store:
+        show = "SELECT current_setting('work_mem'), current_setting('application_name'), current_schema()"
+        assert store._session.database.fetch(show)[0][:2] == ("77MB", "mine")
+        store.upsert([{"id": "a", "text": "the ferry"}])
+    with opened(address) as store:
+        assert texts(store) == {"the ferry"}

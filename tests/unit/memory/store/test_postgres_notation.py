@@ -35,6 +35,19 @@ def test_an_address_names_database_and_schema_and_shows_no_password() -> None:
     assert shown_place("./folder") == "./folder" and not is_address("./folder")
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:sec@ret@host:5432/db",
+        "postgresql://host:5432/db?password=sec@ret",
+        "postgresql://host/db?sslmode=require&passw%6Frd=sec@ret",
+        "postgresql://host/db?sslpassword=sec@ret&schema=mine",
+    ],
+)
+def test_no_password_is_shown_wherever_it_stands(address: str) -> None:
+    assert "sec" not in shown_place(address) and "ret" not in shown_place(address) and "host" in shown_place(address)
+
+
 @pytest.mark.parametrize("schema", ["", "A", "1a", "a-b", "x" * 64, 'a"b'])
 def test_an_odd_schema_is_refused(schema: str) -> None:
     with pytest.raises(InvalidInputError, match="schema"):
