@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills homes shared-kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance mcp-adapters dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills backends shared-kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance mcp-adapters dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -74,8 +74,8 @@ tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o
 	$(PYTHON) -m pip install -q torch onnx
 	$(PYTHON) benchmarks/weights/tune_embedder.py $(TUNE)
 
-homes: setup  ## Run the store's tests with every store in PostgreSQL; CI runs a part of them
-	$(PYTHON) -m pytest -q -n auto --dist loadfile --home postgres tests/integration/store/reads tests/integration/store/writes
+backends: setup  ## Run the store's tests with every store in PostgreSQL; CI runs a part of them
+	$(PYTHON) -m pytest -q -n auto --dist loadfile --backend postgres tests/integration/store/reads tests/integration/store/writes
 
 shared-kills: setup  ## Kill processes, PostgreSQL and Chroma under a shared store; SHARED='--kills 20' for fewer
 	$(PYTHON) benchmarks/kills/shared_kills.py $(SHARED)

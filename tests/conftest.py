@@ -41,8 +41,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-snapshots", action="store_true", help="write tests/snapshots anew")
-    homes = ("sqlite", "postgres")
-    parser.addoption("--home", choices=homes, default=homes[0], help="where stores keep their tables")
+    backends = ("sqlite", "postgres")
+    parser.addoption("--backend", choices=backends, default=backends[0], help="where stores keep their tables")
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
     for item in items:
-        if item.config.getoption("--home") != "sqlite" and item.get_closest_marker("folder"):
+        if item.config.getoption("--backend") != "sqlite" and item.get_closest_marker("folder"):
             item.add_marker(pytest.mark.skip(reason="about the files of a folder"))
 
 
@@ -71,12 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def home(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep the tables of every store where `--home` says."""
-    if request.config.getoption("--home") == "sqlite":
+def backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep the tables of every store where `--backend` says."""
+    if request.config.getoption("--backend") == "sqlite":
         yield
         return
-    from tests.foreign.postgres_home import PostgresServer, stores_in
+    from tests.foreign.postgres_backend import PostgresServer, stores_in
 
     with stores_in(PostgresServer()):
         yield

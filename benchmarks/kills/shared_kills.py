@@ -27,7 +27,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from tests.chroma_server import ChromaProcess
 from tests.embedders import WordHashEmbedder
-from tests.foreign.postgres_home import PostgresServer
+from tests.foreign.postgres_backend import PostgresServer
 
 BATCH = 5
 TENANTS = 4

@@ -2,8 +2,8 @@
 
     python benchmarks/service/shared_store.py --postgres ADDRESS [--data DIR] [--questions N] [--processes N] [--json]
 
-One collection of a data set is written to both homes by the same process, and the same questions are asked of both in
-turn, after some that warm the caches. Then processes without a model (vectors are made of hashed words) write and
+One collection of a data set is written to both backends by the same process, and the same questions are asked of both
+in turn, after some that warm the caches. Then processes without a model (vectors are made of hashed words) write and
 search tenants of their own for some seconds: one process, and several. Figures are ratios within one run.
 """
 
@@ -54,20 +54,20 @@ def address(postgres: str) -> str:
 
 
 def asked(stores: dict[str, MemoryStore], questions: list[Any], settings: Any) -> dict[str, float]:
-    """Return the median milliseconds of a question in each home; each is asked of all homes in turn."""
-    graphs = {home: build_graph(store, settings=settings, output="state") for home, store in stores.items()}
-    seconds: dict[str, list[float]] = {home: [] for home in stores}
+    """Return the median milliseconds of a question in each backend; each is asked of all backends in turn."""
+    graphs = {backend: build_graph(store, settings=settings, output="state") for backend, store in stores.items()}
+    seconds: dict[str, list[float]] = {backend: [] for backend in stores}
     for question in questions:
         request = RetrieveRequest(
             messages=(ChatMessage(content=question.question),),
             tenant=question.collection,
             reference_time=question.reference_time,
         )
-        for home, graph in graphs.items():
+        for backend, graph in graphs.items():
             started = time.perf_counter()
             run_graph(graph, RunInputs(request))
-            seconds[home].append(time.perf_counter() - started)
-    return {home: 1000 * median(one[WARM:]) for home, one in seconds.items()}
+            seconds[backend].append(time.perf_counter() - started)
+    return {backend: 1000 * median(one[WARM:]) for backend, one in seconds.items()}
 
 
 def bulk(store: MemoryStore) -> float:
@@ -108,27 +108,27 @@ def many(place: str, processes: int) -> tuple[float, int]:
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure both homes."""
+    """Measure both backends."""
     settings, place = settings_with([]), address(arguments.postgres)
     dataset = load_dataset(arguments.data, kinds="messages")
     name = dataset.questions[0].collection
     questions = [one for one in dataset.questions if one.collection == name][: arguments.questions + WARM]
     figures: dict[str, Any] = {"machine": machine(), "questions": len(questions) - WARM}
     with tempfile.TemporaryDirectory() as folder:
-        homes = {"sqlite": f"{folder}/store", "postgresql": place}
+        backends = {"sqlite": f"{folder}/store", "postgresql": place}
         with ExitStack() as stack:
             embedder, stores = MiniLmEmbedder(), dict[str, MemoryStore]()
-            for home, where in homes.items():
-                stores[home] = stack.enter_context(MemoryStore.open(where, embedder=embedder))
+            for backend, where in backends.items():
+                stores[backend] = stack.enter_context(MemoryStore.open(where, embedder=embedder))
                 started = time.perf_counter()
-                records = ingest(stores[home], dataset, [name])[name]
-                figures[home] = {"records_per_second": records / (time.perf_counter() - started)}
-            for home, milliseconds in asked(stores, questions, settings).items():
-                figures[home]["retrieve_ms_p50"] = milliseconds
+                records = ingest(stores[backend], dataset, [name])[name]
+                figures[backend] = {"records_per_second": records / (time.perf_counter() - started)}
+            for backend, milliseconds in asked(stores, questions, settings).items():
+                figures[backend]["retrieve_ms_p50"] = milliseconds
         bare = {"sqlite": f"{folder}/bare", "postgresql": address(arguments.postgres)}
-        for home, where in bare.items():
+        for backend, where in bare.items():
             with MemoryStore.open(where, embedder=WordHashEmbedder()) as store:
-                figures[home]["bulk_records_per_second"] = bulk(store)
+                figures[backend]["bulk_records_per_second"] = bulk(store)
         shared = address(arguments.postgres)
         MemoryStore.open(shared, embedder=WordHashEmbedder()).close()
         for processes in (1, arguments.processes):
@@ -150,9 +150,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 def show(figures: dict[str, Any], console: Console) -> None:
     """Print the figures."""
     table = Table("figure", "value")
-    for home in ("sqlite", "postgresql"):
-        for label, value in figures[home].items():
-            table.add_row(f"{home}: {label}", f"{value:.1f}")
+    for backend in ("sqlite", "postgresql"):
+        for label, value in figures[backend].items():
+            table.add_row(f"{backend}: {label}", f"{value:.1f}")
     for key, value in figures.items():
         if key.startswith("processes_"):
             table.add_row(key, f"{value['requests_per_second']:.0f} requests/s, {value['wrong']} wrong")

@@ -1,4 +1,4 @@
-"""`recall-loop store move`: a store from one home to another (HOST-4)."""
+"""`recall-loop store move`: a store from one backend to another (HOST-4)."""
 
 from __future__ import annotations
 

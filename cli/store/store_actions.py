@@ -47,9 +47,9 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
 def _vector_search(info: dict[str, Any]) -> dict[str, str]:
     """Return which engine compares vectors, and why the store is degraded, if it is (SEARCH-9)."""
     known = info["vector_search"]
-    homes = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-    home = homes.get(known["larger_scopes"])
-    above = "Chroma" if home is None else f"all vectors compared, from {home}"
+    backends = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    backend = backends.get(known["larger_scopes"])
+    above = "Chroma" if backend is None else f"all vectors compared, from {backend}"
     lines = {"vectors": f"in memory up to {known['rows_compared_in_memory']:,} records in scope; above: {above}"}
     return lines | ({"degraded": info["degraded_reason"]} if info["degraded_reason"] else {})
 

@@ -61,7 +61,7 @@ class Maintenance:
         tenants, records, pending = session.database.fetch(query)[0]
         known = chroma_server.server_from_meta(session.database.meta())
         shared = isinstance(session.files, OpenSchema)
-        home, has_index = ("postgresql", known is not None) if shared else ("sqlite", True)
+        backend, has_index = ("postgresql", known is not None) if shared else ("sqlite", True)
         return {
             **session.marker,
             "schema": int(session.marker["schema"]),
@@ -76,7 +76,7 @@ class Maintenance:
             "vector_search": {
                 "rows_compared_in_memory": SCANNED_ROWS,
                 "rows_of_such_a_tenant": INDEXED_ROWS,
-                "larger_scopes": "chroma" if has_index and session.degraded_reason is None else home,
+                "larger_scopes": "chroma" if has_index and session.degraded_reason is None else backend,
             },
             "degraded_reason": session.degraded_detail,
             "repairs": list(session.files.repairs),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from recall_loop.memory.store.encoding.indexing import body_checksum
 
+# A row as the tables have it; `ChromaRow.from_tables` reads what this selects.
+SELECT_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
+FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid"""
 # Within the JSON of a row: number, revision, checksum, and the place of the text. No field of a record is called that.
 _ROW = "row"
 COMMIT = "commit"
@@ -37,6 +42,13 @@ class ChromaRow:
     vector: Any = None
     commit_number: int = 0
     checksum: int | None = None
+
+    @classmethod
+    def from_tables(cls, row: Sequence[Any]) -> ChromaRow:
+        """Return a row that `SELECT_ROWS` gave."""
+        rowid, key, tenant, revision, body, context, number, checksum = row
+        vector = np.frombuffer(context, dtype=np.float16).astype(np.float32)
+        return cls(key, tenant, rowid, revision, body, vector, number, checksum)
 
     @property
     def is_sound(self) -> bool:

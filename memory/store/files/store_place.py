@@ -30,7 +30,7 @@ def checked_place(place: object, field: str = "path") -> str | Path:
         field: what an error calls it.
 
     Raises:
-        InvalidInputError: it is neither, or an address that was made a path, which loses a stroke.
+        InvalidInputError: it is neither, or an address that was made a path, which loses a slash.
         UnsupportedOptionError: it is an address of something else than PostgreSQL.
     """
     if is_address(place):

@@ -1,1 +1,1 @@
-"""Moving a store from one home to another: a folder, or a schema of PostgreSQL (HOST-4)."""
+"""Moving a store from one backend to another: a folder, or a schema of PostgreSQL (HOST-4)."""

@@ -1,7 +1,7 @@
 """The tables that a move copies, page by page in the order of their keys, and checksums of them.
 
-Tables and columns that are named nowhere here belong to one home or follow from the others: triggers keep `memberships`
-and the values of attributes, and whether Chroma has a row is the target's own concern.
+Tables and columns that are named nowhere here belong to one backend or follow from the others: triggers keep
+`memberships` and the values of attributes, and whether Chroma has a row is the target's own concern.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class CopiedTable:
     """A table of a store.
 
     Attributes:
-        name: its name, the same in both homes.
+        name: its name, the same in both backends.
         key: the columns by which its rows are ordered, each row once.
-        columns: all columns that both homes have.
+        columns: all columns that both backends have.
         by_triggers: the target fills it by itself; it is only compared.
     """
 
@@ -82,7 +82,7 @@ TABLES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class TableSum:
-    """The rows of a table, counted and summed up; the same in both homes, whatever order they are read in."""
+    """The rows of a table, counted and summed up; the same in both backends, whatever order they are read in."""
 
     rows: int
     checksum: str
@@ -118,7 +118,7 @@ def _row_sum(row: Sequence[Any]) -> int:
 
 
 def _bytes(value: Any) -> tuple[bytes, bytes]:
-    """Return a value's kind and bytes, the same for both homes: PostgreSQL's texts can't hold a NUL character."""
+    """Return a value's kind and bytes, the same for both backends: PostgreSQL's texts can't hold a NUL character."""
     if value is None:
         return b"n", b""
     if isinstance(value, str):

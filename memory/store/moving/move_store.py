@@ -1,4 +1,4 @@
-"""Moving a store between its homes (HOST-4): its tables as they are, resumably, and compared before it counts."""
+"""Moving a store between its backends (HOST-4): its tables as they are, resumably, and compared before it counts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from recall_loop.memory.store.chroma.chroma_server import is_server_note
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.files.store_place import checked_place, shown_place
 from recall_loop.memory.store.moving.copied_tables import TABLES, CopiedTable, TableSum, sum_table
-from recall_loop.memory.store.moving.homes import FRESH_PLACE, held_source, held_target
 from recall_loop.memory.store.moving.last_numbers import last_numbers, set_last_numbers
-from recall_loop.memory.store.recovery import recovery
+from recall_loop.memory.store.moving.move_ends import FRESH_PLACE, held_source, held_target
 from recall_loop.memory.store.recovery.open_files import is_folder_note
 from recall_loop.memory.store.recovery.repair import check_embedder
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.memory.store.tables.attribute_index import declare_paths, indexed_paths, is_index_note
-from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
+from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, marker_of
 from recall_loop.memory.store.tables.database import MOVING_META_KEY, set_meta
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 
@@ -63,7 +62,7 @@ def move_store(
     url: str | None = None,
     progress: MoveProgress | None = None,
 ) -> MoveReport:
-    """Copy a store to another home, compare both sides, and build the target's index of vectors.
+    """Copy a store to another backend, compare both sides, and build the target's index of vectors.
 
     The source is left as it is, and takes no writes meanwhile. The target is no store before all of it is there and was
     compared: a move that was cut off is taken up by the same call, from its start if the source has changed since. One
@@ -84,7 +83,7 @@ def move_store(
     """
     origin, goal, chosen = checked_place(source, "source"), checked_place(target, "target"), as_embedder(embedder)
     with held_source(origin) as from_, held_target(goal) as to:
-        check_embedder(shown_place(origin), recovery.marker_of(from_), chosen)
+        check_embedder(shown_place(origin), marker_of(from_), chosen)
         moving = _Moving(from_, to, progress)
         resumed = moving.begin(shown_place(goal))
         moving.copy()
@@ -115,7 +114,7 @@ class _Moving:
         Raises:
             InvalidInputError: the target holds a store, or a part of another one.
         """
-        fresh = {"from": recovery.marker_of(self._source)["store"], "stamp": self._stamp(), "table": 0, "after": None}
+        fresh = {"from": marker_of(self._source)["store"], "stamp": self._stamp(), "table": 0, "after": None}
         known = self._target.meta()
         found = json.loads(known.get(MOVING_META_KEY, "null"))
         if found is not None and found["from"] != fresh["from"]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 from recall_loop.memory.store.files.store_place import shown_place
 from recall_loop.memory.store.postgres.postgres_connection import require_driver
+from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, TENANT_SETTING
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_SCHEMA = "recall_loop"
@@ -15,6 +17,11 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")
 _SCHEMA = "schema="
 _ALLOWED = "postgresql://user:password@host:port/database, with options as libpq takes them, and ?schema=name"
+CONNECT_SECONDS = 10
+# A chunk of a thousand long records is embedded under its tenant's lock.
+LOCK_SECONDS = 120
+# A process whose machine has vanished gives its locks back after about a minute.
+_KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +81,20 @@ def _is_understood(url: str) -> bool:
     except psycopg.Error:
         return False
     return _PORTS.fullmatch(str(options.get("port", ""))) is not None
+
+
+def connect_options(address: PostgresAddress, *, read_only: bool) -> dict[str, Any]:
+    """Return how to connect to a schema; options of the address's own stand beside these."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = conninfo_to_dict(address.url)
+    parts = [
+        str(given.get("options") or ""),
+        f"-c search_path={address.schema},public -c lock_timeout={LOCK_SECONDS}s",
+        f"-c {TENANT_SETTING}={ALL_TENANTS}",
+        _KEEPALIVE,
+        "-c default_transaction_read_only=on" if read_only else "",
+    ]
+    defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "recall-loop"}
+    chosen = {name: value for name, value in defaults.items() if name not in given}
+    return {**chosen, "options": " ".join(filter(None, parts)), "autocommit": True}

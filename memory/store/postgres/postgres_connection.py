@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+from zlib import crc32
 
 from recall_loop.memory.store.postgres.marks import with_marks, without_nul
 from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, ONE_TENANT, TENANT_SETTING
@@ -82,7 +83,9 @@ def typed_errors(words: str) -> Iterator[None]:
         yield
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise StoreReadOnlyError(f"{words}: {_said(error)}") from error
-    except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests) as error:
+    except PoolClosed as error:
+        raise StoreUnavailableError("the store is closed") from error
+    except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
         raise StoreUnavailableError(f"{words}: {_said(error)}") from error
 
 
@@ -90,8 +93,7 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def lock_key(schema: str, *names: str) -> Sequence[int]:
+def lock_key(schema: str, *names: str) -> tuple[int, int]:
     """Return two signed 32-bit numbers for an advisory lock of a store, or of something in it."""
-    from zlib import crc32
-
-    return [crc32(name.encode()) - (1 << 31) for name in (schema, "/".join(names))]
+    first, second = (crc32(name.encode()) - (1 << 31) for name in (schema, "/".join(names)))
+    return first, second

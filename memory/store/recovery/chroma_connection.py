@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_link import ChromaLink
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, opening, recovery
+from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
 
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.files.process_lock import ProcessLock
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
-# Searches try a failed Chroma again after so long; writes try it at once.
-RETRY_SECONDS = 5.0
-_log = logging.getLogger(__name__)
 
-
-class ChromaConnection:
+class ChromaConnection(ChromaLink):
     """Chroma beside an open sidecar.
 
     A writer's is opened with the store; one in memory is filled when a search first needs it; a
@@ -36,29 +32,15 @@ class ChromaConnection:
 
     Attributes:
         embedder: embeds records that are taken over from Chroma.
-        chroma: the open side, if any.
-        reason: why the store works without it, or None; names neither path nor address.
-        detail: the same in Chroma's own words, for operators.
     """
 
     def __init__(self, files: OpenStoreFiles, embedder: Embedder, lock: ProcessLock) -> None:
         self._files = files
         self.embedder = embedder
         self._lock = lock
+        super().__init__()
         self._seen: object = None
-        self._failed_at = 0.0
         self._looked_at: object = None
-        self.chroma: ChromaIndex | None = None
-        self.reason: str | None = None
-        self.detail: str | None = None
-
-    def degrade(self, error: ChromaError) -> None:
-        """Note that Chroma failed: reads go on without it until it is tried again (SEARCH-9)."""
-        previous, self.detail = self.detail if self.reason is not None else None, str(error)
-        self.reason = self.detail.partition(": ")[0]
-        if self.detail != previous:
-            _log.warning("the store works without Chroma: %s", self.detail)
-        self._failed_at = time.monotonic()
 
     def connect(self, *, may_rebuild: bool = True) -> None:
         """Open Chroma for writing and repair it.
@@ -69,15 +51,6 @@ class ChromaConnection:
         if self.chroma is None:
             self.chroma = chroma_opening.open_chroma(self._files, self.embedder, may_rebuild=may_rebuild)
             self._files.unclean_shutdown = self._files.files_changed = False
-
-    def disconnect(self) -> None:
-        """Close Chroma; a failure to close it is noted as a reason."""
-        chroma, self.chroma = self.chroma, None
-        if chroma is not None:
-            try:
-                chroma.close()
-            except ChromaError as error:
-                self.degrade(error)
 
     def rebuild(self, progress: recovery.ProgressCallback | None) -> None:
         """Rebuild Chroma from the sidecar; in memory that waits until a search needs it.
@@ -186,7 +159,7 @@ class ChromaConnection:
         if self.chroma is not None and self.reason is None and not self._files.read_only:
             yield self._checked()
             return
-        if self.reason is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
+        if self.failed_recently:
             yield None
             return
         with self._lock:
@@ -223,7 +196,7 @@ class ChromaConnection:
 
     def _refresh_reader(self) -> None:
         database, location = self._files.database, self._files.chroma_location()
-        marker = recovery.marker_of(database)
+        marker = marker_of(database)
         version: object = None
         if isinstance(location, Path):  # a server shows what another process adds, a folder doesn't
             version = recovery.data_version(database), chroma_files.database_identity(location)

@@ -21,8 +21,8 @@ from recall_loop.memory.store.recovery.recovery import (
     flush_pending,
     is_equal,
     is_same_store,
-    marker_of,
 )
+from recall_loop.memory.store.tables.changes import marker_of
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder

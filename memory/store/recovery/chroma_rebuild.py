@@ -25,8 +25,8 @@ from recall_loop.memory.store.recovery.recovery import (
     count_records,
     fill_collection,
     is_same_store,
-    marker_of,
 )
+from recall_loop.memory.store.tables.changes import marker_of
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder

@@ -23,6 +23,7 @@ from recall_loop.memory.store.shared.outbox import send_all_again
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
+from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, SCHEMA_VERSION
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
@@ -92,12 +93,12 @@ def open_schema(
             _check_marker(files, embedder, re_embed=False)
             return files
         with database.exclusive(None):
-            if not recovery.marker_of(database):
+            if not marker_of(database):
                 database.set_meta(recovery.new_marker(embedder))
             _note_server(files, given, move=move)
-            before = files.marker()
+            before = marker_of(database)
             _check_marker(files, embedder, re_embed=re_embed)
-            if files.marker() != before:
+            if marker_of(database) != before:
                 with database.transaction() as connection:
                     send_all_again(connection)
             _declare_attributes(files, attributes)
@@ -213,7 +214,7 @@ def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bo
 def _check_marker(files: OpenStoreFiles | OpenSchema, embedder: Embedder, *, re_embed: bool) -> None:
     if not files.read_only and isinstance(files, OpenStoreFiles):
         upgrade_schema(files.database)
-    marker = recovery.marker_of(files.database)
+    marker = marker_of(files.database)
     if not marker:
         raise StoreUnavailableError(f"{files.place}: the store was never finished; open it once for writing")
     if marker["schema"] in UPGRADABLE_SCHEMAS and files.read_only:

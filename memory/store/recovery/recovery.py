@@ -7,16 +7,14 @@ reached Chroma; sending it again is harmless, so that repair is simply the rest 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
-from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
-from recall_loop.memory.store.tables.changes import last_commit
-from recall_loop.memory.store.tables.database import APPLIED, MARKER_FIELDS, METRIC, PENDING, SCHEMA_VERSION, Database
+from recall_loop.memory.store.tables.changes import last_commit, marker_of
+from recall_loop.memory.store.tables.database import APPLIED, METRIC, PENDING, SCHEMA_VERSION, Database
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.text.words.tokens import WORDS_VERSION
 
@@ -29,9 +27,8 @@ CHUNK = 256
 # The version of the stems in a sidecar, which is no concern of Chroma's.
 WORDS = "words"
 
-_PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
-FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
-WHERE r.state = 1 LIMIT ?"""
+_PENDING_ROWS = f"{SELECT_ROWS} WHERE r.state = {PENDING} LIMIT ?"
+_FOLLOWING_ROWS = f"{SELECT_ROWS} WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"
 _GONE = "SELECT key, commit_number FROM tombstones WHERE state = 1 LIMIT ?"
 _UNSENT = "SELECT 1 FROM records WHERE state = 1 UNION SELECT 1 FROM tombstones WHERE state = 1 LIMIT 1"
 _BACK = "SELECT t.key FROM tombstones t JOIN records r ON r.key = t.key WHERE t.state = 1"
@@ -65,7 +62,7 @@ def flush_pending(database: Database, chroma: ChromaIndex | None) -> None:
     while True:
         with database.reading() as connection:
             gone = connection.execute(_GONE, (UPSERT_BATCH,)).fetchall()
-            rows = [_chroma_row(row) for row in connection.execute(_PENDING_ROWS, (UPSERT_BATCH,))]
+            rows = [ChromaRow.from_tables(row) for row in connection.execute(_PENDING_ROWS, (UPSERT_BATCH,))]
             back = {row[0] for row in connection.execute(_BACK)}
         if not gone and not rows:
             return
@@ -75,18 +72,6 @@ def flush_pending(database: Database, chroma: ChromaIndex | None) -> None:
             chroma.delete([key for key, _ in gone if key not in back])
             chroma.upsert(rows)
         mark_applied(database, rows, deleted=gone)
-
-
-def _chroma_row(row: Sequence[Any]) -> ChromaRow:
-    rowid, key, tenant, revision, body, context, number, checksum = row
-    vector = np.frombuffer(context, dtype=np.float16).astype(np.float32)
-    return ChromaRow(key, tenant, rowid, revision, body, vector, number, checksum)
-
-
-def marker_of(database: Database) -> dict[str, str]:
-    """Return the generation marker of a sidecar; empty if it was never finished."""
-    meta = database.meta()
-    return {name: meta[name] for name in MARKER_FIELDS if name in meta} if "generation" in meta else {}
 
 
 def is_same_store(found: Mapping[str, str], marker: Mapping[str, str]) -> bool:
@@ -121,11 +106,10 @@ def may_be_equal(database: Database, chroma: ChromaIndex) -> bool:
 
 def fill_collection(database: Database, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:
     """Write every row of the sidecar to an empty collection and mark it complete."""
-    query = _PENDING_ROWS.replace("r.state = 1", "r.rowid > ? ORDER BY r.rowid")
     total, done, last = count_records(database), 0, 0
     while True:
         with database.reading() as connection:
-            rows = [_chroma_row(row) for row in connection.execute(query, (last, UPSERT_BATCH))]
+            rows = [ChromaRow.from_tables(row) for row in connection.execute(_FOLLOWING_ROWS, (last, UPSERT_BATCH))]
         if not rows:
             break
         chroma.upsert(rows)

@@ -22,6 +22,7 @@ from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.chroma_rebuild import readable_chroma
 from recall_loop.memory.store.recovery.open_files import record_repair
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import DatabaseDamagedError
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
@@ -45,7 +46,7 @@ def open_writable_sidecar(
         database = SqliteDatabase(path / SIDECAR_FILE)
         try:
             _examine(path, database, repairs)
-            if recovery.marker_of(database):
+            if marker_of(database):
                 return database
             if not is_rebuildable(path) and (given is None or given.collection is None):
                 database.set_meta({**recovery.new_marker(embedder), **(given.note() if given else {})})

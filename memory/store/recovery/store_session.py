@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.tenant_caches import TenantCaches
-from recall_loop.memory.store.recovery import recovery, repair
+from recall_loop.memory.store.recovery import repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ class StoreSession:
         self.embedder = embedder
         self.cache = TenantCaches()
         self.lock = ProcessLock()
-        self.marker = recovery.marker_of(files.database)
+        self.marker = marker_of(files.database)
         self.connection: ChromaConnection | SharedChroma = (
             ChromaConnection(files, embedder, self.lock)
             if isinstance(files, OpenStoreFiles)
-            else SharedChroma(files, embedder, self.lock, lambda: self.marker)
+            else SharedChroma(files, embedder, self.lock)
         )
         self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
@@ -120,7 +121,7 @@ class StoreSession:
 
         Raises:
             StoreReadOnlyError: the store is open for reading only.
-            StoreUnavailableError: the home of the tables fails.
+            StoreUnavailableError: the backend of the tables fails.
         """
         with self.lock:
             self.check_writable()
@@ -159,7 +160,7 @@ class StoreSession:
     def reset(self, embedder: Embedder | None = None) -> None:
         """Take over a new generation, with another embedder if one is given, and forget everything in memory."""
         self.embedder = self.connection.embedder = embedder or self.embedder
-        self.marker = recovery.marker_of(self.database)
+        self.marker = marker_of(self.database)
         self.cache.clear()
 
     def current_database(self) -> Database:
@@ -177,7 +178,7 @@ class StoreSession:
         shared = self.files.read_only or isinstance(self.files, OpenSchema)
         if shared and self.database.generation() != self.marker["generation"]:
             with self.lock:
-                repair.check_embedder(self.files.place, recovery.marker_of(self.database), self.embedder)
+                repair.check_embedder(self.files.place, marker_of(self.database), self.embedder)
                 self.reset()
 
     def close(self) -> None:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-import numpy as np
-
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
-from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation
 from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.chroma.side_comparison import MEND, compare_sides, named_ids
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.store_files import (
     BUILDING_FOLDER,
@@ -37,16 +33,14 @@ from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import count_waiting
 from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.memory.store.tables.database import AMONG, METRIC, SCHEMA_VERSION, DatabaseDamagedError
+from recall_loop.memory.store.tables.changes import marker_of
+from recall_loop.memory.store.tables.database import METRIC, SCHEMA_VERSION, DatabaseDamagedError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
     from recall_loop.memory.store.tables.database import Database
 
-_SHOWN = 3
 _PAGE = 5_000
-# Half precision and Chroma's own normalising turn a vector by less than this.
-_SAME = 0.999
 # Each counts rows that stand alone.
 _ALONE = {
     **store_files.INCOMPLETE_ROWS,
@@ -59,14 +53,9 @@ _ALONE = {
         EXCEPT SELECT tenant, agent_id, group_id, count(*) FROM records
         WHERE agent_id IS NOT NULL AND group_id IS NOT NULL GROUP BY 1, 2, 3)""",
 }
-_WAITING = "SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones WHERE state = 1"
 _LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
 _TEXTS = """SELECT r.rowid, r.id, r.checksum, {bytes}
 FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
-_MEND = "repaired by opening the store for writing or `recall-loop store rebuild`"
-_ROWS = f"""SELECT r.key, r.rowid, r.revision, r.id, v.context, r.checksum, {{bytes}}
-FROM records r LEFT JOIN vectors v ON v.rowid = r.rowid LEFT JOIN bodies b ON b.rowid = r.rowid
-WHERE r.key {AMONG}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +178,7 @@ def _file_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
 
 
 def _marker_is_known(report: _Findings, database: Database) -> bool:
-    marker = recovery.marker_of(database)
+    marker = marker_of(database)
     if not marker:
         report.findings.append("the store was never finished: open it once for writing")
     elif int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
@@ -201,7 +190,7 @@ def _marker_is_known(report: _Findings, database: Database) -> bool:
 
 def _rows(report: _Findings, database: Database) -> None:
     """Check the rows of the tables against each other."""
-    dimension = int(recovery.marker_of(database)["dimension"])
+    dimension = int(marker_of(database)["dimension"])
     with database.reading() as connection:
         report.records = recovery.count_records(database)
         for words, query in _ALONE.items():
@@ -242,12 +231,8 @@ def _texts(report: _Findings, database: Database) -> None:
         last = found[-1][0]
         damaged += [name for _, name, checksum, body in found if checksum not in (None, crc32(body))]
     if damaged:
-        report.findings.append(f"texts that are damaged in the sidecar, {_MEND}: {_named(damaged)}")
+        report.findings.append(f"texts that are damaged in the sidecar, {MEND}: {named_ids(damaged)}")
         database.mark_suspect()
-
-
-def _named(ids: Sequence[str]) -> str:
-    return f"{len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})"
 
 
 @contextmanager
@@ -290,7 +275,11 @@ def _chroma(report: _Findings, database: Database, location: ChromaLocation, chr
     try:
         side = chroma or ChromaIndex(location, {}, create=False)
         try:
-            _compare(report, database, side)
+            found = compare_sides(database, side)
+            report.findings += found.findings
+            report.chroma_rows = found.rows
+            if found.damaged:
+                database.mark_suspect()
         finally:
             if chroma is None:
                 side.close()
@@ -298,63 +287,3 @@ def _chroma(report: _Findings, database: Database, location: ChromaLocation, chr
         report.findings.append(f"{error}: open the store for writing, or rebuild")
     except ChromaError as error:
         report.findings.append(str(error))
-
-
-def _compare(report: _Findings, database: Database, chroma: ChromaIndex) -> None:
-    """Compare generation, ids, revisions and vectors of both sides; what is still to be sent is left out."""
-    side = chroma.marker()
-    if side != recovery.marker_of(database):
-        words = f"generation {side['generation']}" if side else "never completely filled"
-        report.findings.append(f"Chroma doesn't match the sidecar: {words}")
-        return
-    waiting = {row[0] for row in database.fetch(_WAITING)}
-    settled = database.fetch("SELECT count(*) FROM records WHERE state = 0")[0][0]
-    wrong: dict[str, list[str]] = {}
-    report.chroma_rows = seen = 0
-    every = chroma.rows(vectors=True)
-    query = _ROWS.format(bytes=database.dialect.bytes_of("b.record"))
-    while rows := list(islice(every, _PAGE)):
-        report.chroma_rows += len(rows)
-        stored = {key: row for key, *row in database.fetch(query, (json.dumps([row.key for row in rows]),))}
-        for row in rows:
-            if row.key in waiting:
-                continue
-            known = stored.get(row.key)
-            seen += known is not None
-            if (what := _difference(row, known)) is not None:
-                wrong.setdefault(what, []).append(row.key if known is None else known[2])
-    if seen < settled:
-        report.findings.append(f"records missing from Chroma: {settled - seen}")
-    for words, ids in wrong.items():
-        report.findings.append(f"{words}: {_named(ids)}")
-        if _MEND in words:
-            database.mark_suspect()
-
-
-def _difference(row: ChromaRow, known: Sequence[Any] | None) -> str | None:
-    if known is None:
-        return "rows in Chroma that the sidecar doesn't have"
-    rowid, revision, _, context, checksum, body = known
-    if not row.is_sound:
-        return f"texts that are damaged in Chroma, {_MEND}"
-    if (row.rowid, row.revision) != (rowid, revision):
-        return "records of another revision in Chroma"
-    if row.checksum != checksum and _without_expiry(row.record) != _without_expiry(body):
-        return f"records with another text in Chroma, {_MEND}"
-    return None if context is None or _is_same_vector(row.vector, context) else "records with another vector in Chroma"
-
-
-def _is_same_vector(vector: Any, context: bytes) -> bool:
-    ours, theirs = np.frombuffer(context, dtype=np.float16).astype(np.float32), np.asarray(vector, dtype=np.float32)
-    scale = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
-    return ours.shape == theirs.shape and (scale <= 0 or float(ours @ theirs) >= _SAME * scale)
-
-
-def _without_expiry(body: str | bytes | None) -> object:
-    """Return a record's fields but for its expiry, which only the sidecar prolongs; the body where it is no record."""
-    try:
-        fields = json.loads(body or "")
-        fields.pop("expires_at", None)
-    except (AttributeError, ValueError):
-        return body
-    return fields

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_meta
-from recall_loop.memory.store.tables.database import MARKER_FIELDS
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
@@ -64,11 +63,6 @@ class OpenSchema:
         if known is None or "generation" not in meta:
             return known
         return replace(known, api_key=self.api_key, collection=f"{collections_of(meta)}{meta['generation'][:16]}")
-
-    def marker(self) -> dict[str, str]:
-        """Return the generation marker, as it is now; see `recovery.marker_of`."""
-        meta = self.database.meta()
-        return {name: meta[name] for name in MARKER_FIELDS if name in meta}
 
     def close(self) -> None:
         """Close all connections."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
 from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, PENDING, ids_json
 
 if TYPE_CHECKING:
@@ -28,14 +26,13 @@ BATCH = 1000
 CLAIM_SECONDS = 90
 # Microseconds by the clock of PostgreSQL, which all processes share.
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
+_SKIP = " FOR UPDATE SKIP LOCKED"
 _CLAIM = f"""UPDATE {{table}} SET claimed_until = {_NOW} + ? WHERE {{key}} IN (
   SELECT {{key}} FROM {{table}} WHERE state = {PENDING} AND claimed_until < {_NOW}
-  ORDER BY {{key}} LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING {{key}}, {{number}}, key"""
+  ORDER BY {{key}} LIMIT ?{_SKIP}) RETURNING {{key}}, {{number}}, key"""
 _CLAIM_ROWS = _CLAIM.format(table="records", key="rowid", number="revision")
 _CLAIM_DELETED = _CLAIM.format(table="tombstones", key="key", number="commit_number")
-_ROWS = f"""SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
-FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid WHERE r.rowid {AMONG_ROWS}"""
-_SKIP = " FOR UPDATE SKIP LOCKED"
+_ROWS = f"{SELECT_ROWS} WHERE r.rowid {AMONG_ROWS}"
 _SENT = f"""UPDATE records SET state = {APPLIED} WHERE rowid =
 (SELECT r.rowid FROM records r WHERE r.revision = ? AND r.rowid = ?{_SKIP})"""
 _HEARD = f"""UPDATE tombstones SET state = {APPLIED} WHERE key =
@@ -44,7 +41,7 @@ _HELD = f"SELECT c.key FROM {{table}} c WHERE c.claimed_until > 0 AND c.key {AMO
 _HELD_RECORDS, _HELD_DELETED = _HELD.format(table="records"), _HELD.format(table="tombstones")
 _UNCLAIM = f"UPDATE {{table}} SET claimed_until = 0 WHERE key IN ({_HELD}{_SKIP})"
 _UNCLAIM_RECORDS, _UNCLAIM_DELETED = _UNCLAIM.format(table="records"), _UNCLAIM.format(table="tombstones")
-_BACK = "SELECT key FROM records WHERE key IN (SELECT value FROM json_each(?))"
+_BACK = f"SELECT key FROM records WHERE key {AMONG}"
 _WAITING = f"""SELECT (SELECT count(*) FROM records WHERE state = {PENDING}),
 (SELECT count(*) FROM tombstones WHERE state = {PENDING})"""
 _OF_TENANT = f"SELECT rowid FROM records WHERE tenant = ? AND state = {PENDING} LIMIT ?"
@@ -80,14 +77,8 @@ def claim(database: PostgresDatabase) -> ClaimedRows:
         deleted = connection.execute(_CLAIM_DELETED, (span, BATCH)).fetchall()
         claimed = connection.execute(_CLAIM_ROWS, (span, BATCH)).fetchall()
     rowids = ids_json(rowid for rowid, _, _ in claimed)
-    rows = [_chroma_row(row) for row in database.fetch(_ROWS, (rowids,))] if claimed else []
+    rows = [ChromaRow.from_tables(row) for row in database.fetch(_ROWS, (rowids,))] if claimed else []
     return ClaimedRows(rows, [(key, number) for key, number, _ in deleted], [key for _, _, key in claimed])
-
-
-def _chroma_row(row: Sequence[Any]) -> ChromaRow:
-    rowid, key, tenant, revision, body, context, number, checksum = row
-    vector = np.frombuffer(context, dtype=np.float16).astype(np.float32)
-    return ChromaRow(key, tenant, rowid, revision, body, vector, number, checksum)
 
 
 def written_again(database: PostgresDatabase, keys: Sequence[str]) -> set[str]:
@@ -104,11 +95,11 @@ def settle(database: PostgresDatabase, sent: ClaimedRows) -> None:
         rows = sorted((row.rowid, row.revision) for row in sent.rows)
         connection.executemany(_SENT, [(revision, rowid) for rowid, revision in rows])
         connection.executemany(_HEARD, [(number, key) for key, number in sorted(sent.deleted)])
-    give_up(database, sent)
+    release(database, sent)
 
 
-def give_up(database: PostgresDatabase, claimed: ClaimedRows) -> None:
-    """Give claimed keys free, whatever stands under them by now, for the next attempt of any process.
+def release(database: PostgresDatabase, claimed: ClaimedRows) -> None:
+    """Release claimed keys, whatever stands under them by now, for the next attempt of any process.
 
     Rows that somebody writes at this moment are waited for one by one, with no other in hand.
     """

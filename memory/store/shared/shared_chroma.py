@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.chroma import chroma_link
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_link import ChromaLink
 from recall_loop.memory.store.shared import outbox
 from recall_loop.memory.store.shared.open_schema import collections_of
+from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -22,45 +24,28 @@ if TYPE_CHECKING:
 
 # What another process left behind, or failed to send, is looked for so often.
 _POLL_SECONDS = 1.0
-_RETRY_SECONDS = 5.0
 _CLOSE_SECONDS = 10.0
 _MOST_UNSENT = 1_000
 _LOG = logging.getLogger(__name__)
 
 
-class SharedChroma:
+class SharedChroma(ChromaLink):
     """Chroma beside a shared store: `ChromaConnection` for PostgreSQL.
 
     A commit in PostgreSQL is the acknowledgement of a write, so that nothing here fails one. Without a server there
     is nothing to connect to, and every vector is compared.
 
     Attributes:
-        embedder: kept for the interface; nothing is taken over from Chroma.
-        chroma: the open collection, if any.
-        reason: why the store works without it, or None; names no address.
-        detail: the same in Chroma's own words, for operators.
+        embedder: as of `ChromaConnection`; nothing is taken over from Chroma, so that it isn't used.
     """
 
-    def __init__(
-        self, schema: OpenSchema, embedder: Embedder, lock: ProcessLock, marker: Callable[[], Mapping[str, str]]
-    ) -> None:
-        self._schema, self.embedder, self._lock, self._marker = schema, embedder, lock, marker
+    def __init__(self, schema: OpenSchema, embedder: Embedder, lock: ProcessLock) -> None:
+        super().__init__()
+        self._schema, self.embedder, self._lock = schema, embedder, lock
         self._location = schema.chroma_location()
-        self._failed_at = 0.0
         self._wake, self._stop = threading.Event(), threading.Event()
         self._sender: threading.Thread | None = None
         self._opening = threading.Lock()
-        self.chroma: ChromaIndex | None = None
-        self.reason: str | None = None
-        self.detail: str | None = None
-
-    def degrade(self, error: ChromaError) -> None:
-        """Note that Chroma failed: reads go on without it until it is tried again (SEARCH-9)."""
-        previous, self.detail = self.detail if self.reason is not None else None, str(error)
-        self.reason = self.detail.partition(": ")[0]
-        if self.detail != previous:
-            _LOG.warning("the store works without Chroma: %s", self.detail)
-        self._failed_at = time.monotonic()
 
     def connect(self, *, may_rebuild: bool = True) -> None:
         """Begin to send what is pending, whoever wrote it; never fails, as a commit needs no Chroma."""
@@ -76,15 +61,7 @@ class SharedChroma:
             self._stop.set()
             self._wake.set()
             sender.join(_CLOSE_SECONDS)
-        self._close_client()
-
-    def _close_client(self) -> None:
-        chroma, self.chroma = self.chroma, None
-        if chroma is not None:
-            try:
-                chroma.close()
-            except ChromaError as error:
-                self.degrade(error)
+        super().disconnect()
 
     def rebuild(self, progress: Callable[[int, int], None] | None) -> None:
         """Fill the collection of the store's generation anew, and wait for it.
@@ -94,7 +71,7 @@ class SharedChroma:
         """
         if self._location is None:
             return
-        self._close_client()
+        super().disconnect()
         with self._schema.database.transaction() as connection:
             outbox.send_all_again(connection)
         total = sum(outbox.count_waiting(self._schema.database))
@@ -111,7 +88,7 @@ class SharedChroma:
     def _drop_outdated(self) -> None:
         """Delete collections of earlier generations of this store."""
         chroma = self._opened()
-        chroma.drop_others(collections_of(self._schema.marker()))
+        chroma.drop_others(collections_of(marker_of(self._schema.database)))
 
     def notice(self) -> None:
         """Do nothing: a server's loss shows with the next request to it."""
@@ -132,7 +109,7 @@ class SharedChroma:
     def searching(self) -> Iterator[ChromaIndex | None]:
         """Give Chroma for a search, or None without a server or while it can't be used."""
         self._lock.check_process()
-        if self._location is None or (self.reason is not None and self._is_recent_failure()):
+        if self._location is None or self.failed_recently:
             yield None
             return
         try:
@@ -150,9 +127,6 @@ class SharedChroma:
         found = outbox.pending_rowids(self._schema.database, tenant, _MOST_UNSENT + 1)
         return None if len(found) > _MOST_UNSENT else found
 
-    def _is_recent_failure(self) -> bool:
-        return time.monotonic() - self._failed_at < _RETRY_SECONDS
-
     def _opened(self) -> ChromaIndex:
         """Return the collection of the store's generation, which is made where there is none.
 
@@ -165,8 +139,8 @@ class SharedChroma:
             if self._location is None:
                 raise ChromaError("Chroma has no address")
             if self.chroma is None or self.chroma.location != self._location:
-                self._close_client()
-                marker = self._schema.marker()
+                super().disconnect()
+                marker = marker_of(self._schema.database)
                 chroma = ChromaIndex(self._location, marker, create=not self._schema.read_only)
                 if not chroma.marker() and not self._schema.read_only:  # what is still to be sent, the outbox knows
                     chroma.mark_complete(marker)
@@ -178,7 +152,7 @@ class SharedChroma:
 
     def _send_forever(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(_POLL_SECONDS if self.reason is None else _RETRY_SECONDS)
+            self._wake.wait(_POLL_SECONDS if self.reason is None else chroma_link.RETRY_SECONDS)
             self._wake.clear()
             self._send_pending()
 
@@ -212,6 +186,6 @@ class SharedChroma:
             chroma.upsert(claimed.rows)
             outbox.settle(database, claimed)
         except (ChromaError, StoreUnavailableError):
-            outbox.give_up(database, claimed)
+            outbox.release(database, claimed)
             raise
         return True

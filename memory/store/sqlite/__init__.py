@@ -1,1 +1,1 @@
-"""The embedded home of a store's tables: a SQLite file, or memory."""
+"""The embedded backend of a store's tables: a SQLite file, or memory."""

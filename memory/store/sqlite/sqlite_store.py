@@ -18,6 +18,7 @@ from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
 from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
+from recall_loop.memory.store.sqlite.sqlite_errors import is_damage, is_lexical, reads_lexical
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
@@ -54,7 +55,7 @@ class SqliteDatabase:
     Attributes:
         file: the database file; None in memory.
         read_only: whether it was opened for reading only.
-        dialect: the words that only SQLite has.
+        dialect: the SQL that only SQLite understands.
         other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
 
@@ -223,18 +224,18 @@ class SqliteDatabase:
             MemoryError: the one given, where the full-text table of `connection` isn't the cause.
         """
         if isinstance(error, MemoryError):
-            if connection is None or _reads_lexical(connection):
+            if connection is None or reads_lexical(connection):
                 raise error
             error = sqlite3.DatabaseError("it names sizes that no machine has")
             lexical = True
         else:
-            lexical = _is_lexical(error)
+            lexical = is_lexical(error)
         text = f"{words}: {error}"
         if lexical:
             self.lexical_damage = f"the lexical index is damaged: {error}"
             self.mark_suspect(texts=False)
             return LexicalIndexError(text)
-        if _is_damage(error):
+        if is_damage(error):
             self.mark_suspect()
             return DatabaseDamagedError(f"{text}; `recall-loop store rebuild` repairs it from Chroma")
         return StoreUnavailableError(text)
@@ -325,33 +326,6 @@ class SqliteDatabase:
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
-
-
-def _code(error: sqlite3.Error | UnicodeDecodeError) -> int:
-    return int(getattr(error, "sqlite_errorcode", None) or 0)
-
-
-def _is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Return whether a file is no database or malformed, or holds text that is none; Python gives that no code."""
-    code = _code(error) & 0xFF
-    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
-    return undecodable or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _is_lexical(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Return whether only the full-text table is damaged: SQLite says so, or the table is missing."""
-    text = str(error)
-    missing = text.startswith("no such table: ") and text.rsplit(".", 1)[-1].removeprefix("no such table: ")
-    return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB or (bool(missing) and str(missing).startswith("fts"))
-
-
-def _reads_lexical(connection: _Connection) -> bool:
-    """Return whether the full-text table answers a small query."""
-    try:
-        connection.execute("SELECT count(*) FROM fts WHERE fts MATCH 'a'").fetchone()
-    except (sqlite3.Error, MemoryError):
-        return False
-    return True
 
 
 def _roll_back(connection: _Connection) -> None:

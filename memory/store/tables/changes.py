@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import body_checksum, to_microseconds
-from recall_loop.memory.store.tables.database import AMONG_ROWS
+from recall_loop.memory.store.tables.database import AMONG_ROWS, MARKER_FIELDS
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin, encode_body
 from recall_loop.memory.store.tables.versions import RecordChange, forget_successors, record_versions
 
@@ -71,6 +71,12 @@ def next_version(connection: Connection, tenant: str) -> int:
 def last_commit(database: Database) -> int:
     """Return the number of the last commit; 0 where no record was written since commits are counted."""
     return int(database.meta().get(COMMIT_META_KEY, "0"))
+
+
+def marker_of(database: Database) -> dict[str, str]:
+    """Return the generation marker of a store's tables; empty if they were never finished."""
+    meta = database.meta()
+    return {name: meta[name] for name in MARKER_FIELDS if name in meta} if "generation" in meta else {}
 
 
 def record_deletions(connection: Connection, tenant: str, rowids: Iterable[int]) -> None:

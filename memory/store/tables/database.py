@@ -1,4 +1,4 @@
-"""What a home of the tables offers: connections, transactions, locks, and the words that only it has (HOST-1).
+"""What a backend of the tables offers: connections, transactions, locks, and the SQL that only it understands (HOST-1).
 
 Statements are written once, in what SQLite and PostgreSQL have in common: marks are `?` or `:name`, columns named
 `window` are quoted, sets of values are JSON arrays read by `json_each`. `Dialect` has the rest.
@@ -73,7 +73,7 @@ class Connection(Protocol):
 
 
 class Dialect(Protocol):
-    """SQL that the homes word differently. `body` is SQL for the JSON of a record."""
+    """SQL that the backends word differently. `body` is SQL for the JSON of a record."""
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
@@ -101,7 +101,7 @@ class Database(Protocol):
     Attributes:
         file: SQLite's file; None elsewhere.
         read_only: whether it was opened for reading only.
-        dialect: the words that only this home has.
+        dialect: the SQL that only this backend understands.
         other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
     """
@@ -113,10 +113,10 @@ class Database(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """The words that only this home has."""
+        """The SQL that only this backend understands."""
 
     def reading(self) -> AbstractContextManager[Connection]:
-        """Give a connection that sees committed rows; raises `StoreUnavailableError` where the home fails."""
+        """Give a connection that sees committed rows; raises `StoreUnavailableError` where the backend fails."""
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, as of the last commit; errors as `reading`."""
@@ -134,7 +134,7 @@ class Database(Protocol):
         """
 
     def for_tenant(self, tenant: str) -> Database:
-        """Return the tables as one tenant may see them: the home itself holds back all other rows, where it can."""
+        """Return the tables as one tenant may see them: the backend itself holds back all other rows, where it can."""
 
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; every write raises it."""
@@ -161,7 +161,7 @@ class Database(Protocol):
         """Note that damage was met, in the tables or in texts, for the next open for writing."""
 
     def compact(self) -> None:
-        """Give the space of deleted rows back (STORE-6); raises `StoreUnavailableError` where the home fails."""
+        """Give the space of deleted rows back (STORE-6); raises `StoreUnavailableError` where the backend fails."""
 
     def close(self) -> None:
         """Close every connection. Nothing in a forked child."""

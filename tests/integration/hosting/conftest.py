@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.foreign.postgres_home import PostgresServer
+from tests.foreign.postgres_backend import PostgresServer
 
 PASSWORD = "hunter2-hunter2"
 

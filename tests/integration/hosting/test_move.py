@@ -140,7 +140,7 @@ def columns_of_postgres(address: str, table: str) -> set[str]:
 
 
 def test_every_column_is_moved(folder: Path, address: str, embedder: MiniLmEmbedder) -> None:
-    """Proves: HOST-4 (a new column or table of either home has to be named in `copied_tables`, or here)."""
+    """Proves: HOST-4 (a new column or table of either backend has to be named in `copied_tables`, or here)."""
     MemoryStore.open(address, embedder=embedder).close()
     waiting = {"state", "claimed_until"}
     own = {"records": waiting, "tombstones": waiting, "fts": {"rowid", "tenant"}}

@@ -12,7 +12,7 @@ from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.moving.move_store import move_store
 from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
-from tests.foreign.postgres_home import PostgresServer
+from tests.foreign.postgres_backend import PostgresServer
 
 
 def test_the_role_of_the_composition_serves_and_moves(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.foreign.postgres_home import PostgresServer
+from tests.foreign.postgres_backend import PostgresServer
 
 _NUMBERS = itertools.count()
 

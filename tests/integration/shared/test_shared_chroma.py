@@ -193,7 +193,7 @@ def test_what_could_not_be_sent_is_free_again_at_once(address):
         store.upsert(numbered(0, 3))
         claimed = outbox.claim(database)
         store.delete(["r0"])
-        outbox.give_up(database, claimed)
+        outbox.release(database, claimed)
         again = outbox.claim(database)
         assert len(again.rows) == 2 and len(again.deleted) == 1
 

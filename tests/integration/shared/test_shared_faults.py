@@ -14,12 +14,12 @@ import pytest
 
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.index import row_queries
-from recall_loop.memory.store.postgres import postgres_store
+from recall_loop.memory.store.postgres import postgres_address
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder
-from tests.foreign.postgres_home import PostgresServer
+from tests.foreign.postgres_backend import PostgresServer
 
 WRITER = """
 from recall_loop.memory.store.store import MemoryStore
@@ -130,7 +130,7 @@ def test_a_connection_lost_during_a_write_loses_its_lock_and_writes_nothing(addr
 
 def test_a_lock_that_is_not_got_leaves_no_other_behind(address, monkeypatch):
     """Proves: HOST-2. Who has waited in vain for one tenant keeps nobody from the store."""
-    monkeypatch.setattr(postgres_store, "_LOCK_SECONDS", 1)
+    monkeypatch.setattr(postgres_address, "LOCK_SECONDS", 1)
     with opened(address) as one, opened(address) as other:
         with one.exclusive("t"), pytest.raises(StoreUnavailableError, match="lock timeout"):
             other.upsert([{"id": "a", "text": "the ferry"}], tenant="t")

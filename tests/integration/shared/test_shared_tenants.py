@@ -16,7 +16,7 @@ from recall_loop.memory.store.tables import record_queries
 from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder
-from tests.foreign.postgres_home import PostgresServer
+from tests.foreign.postgres_backend import PostgresServer
 
 MINE, THEIRS = "mine", "theirs"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recall_loop.memory.store.chroma import chroma_link
 from recall_loop.memory.store.index.row_queries import read_rows
-from recall_loop.memory.store.recovery import chroma_connection
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import Scope
@@ -71,7 +71,7 @@ def test_chroma_taken_away_while_open(store: MemoryStore) -> None:
 
 def test_chroma_locked_by_another_process(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: SEARCH-9, STORE-4."""
-    monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(chroma_link, "RETRY_SECONDS", 0.0)
     database = str((store.path or Path()) / "chroma" / "chroma.sqlite3")
     command = [sys.executable, "-c", SQUATTER, database]
     squatter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from recall_loop.cli.main import main
+from recall_loop.memory.store.chroma import chroma_link
 from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
-from recall_loop.memory.store.recovery import chroma_connection
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
@@ -41,7 +41,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaProcess]
 
 @pytest.fixture
 def server(running: ChromaProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChromaProcess:
-    monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(chroma_link, "RETRY_SECONDS", 0.0)
     return running
 
 
@@ -100,7 +100,7 @@ def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Pa
 
 def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: SEARCH-9, STORE-4."""
-    monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(chroma_link, "RETRY_SECONDS", 0.0)
     server = ChromaProcess(tmp_path / "server")
     server.start()
     try:

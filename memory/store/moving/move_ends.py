@@ -13,6 +13,7 @@ from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import opening, reconciling, recovery
 from recall_loop.memory.store.recovery.repair import is_rebuildable
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, SCHEMA_VERSION
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
 
@@ -76,7 +77,7 @@ def _lock(path: Path) -> Iterator[None]:
 def _check_source(database: Database, place: str, damaged: bool) -> None:
     if MOVING_META_KEY in database.meta():
         raise StoreUnavailableError(f"{place}: a move to it has not ended; finish that one first")
-    marker = recovery.marker_of(database)
+    marker = marker_of(database)
     current = marker and int(marker["schema"]) == SCHEMA_VERSION and marker["metric"] == METRIC
     if not current or damaged or not recovery.has_current_words(database) or reconciling.is_under_way(database):
         made = "it has to be repaired or upgraded first"

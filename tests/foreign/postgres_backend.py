@@ -1,4 +1,4 @@
-"""The second home of the tables in tests: `pytest --home postgres` opens every store in PostgreSQL (HOST-1)."""
+"""The second backend of the tables in tests: `pytest --backend postgres` opens every store in PostgreSQL (HOST-1)."""
 
 from __future__ import annotations
 
