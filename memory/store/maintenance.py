@@ -8,7 +8,7 @@ from recall_loop.memory.store import forgetting
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.forgetting import SweepReport
-from recall_loop.memory.store.index.tenant_cache import INDEXED_ROWS, SCANNED_ROWS
+from recall_loop.memory.store.index.tenant_cache import INDEXED_ROWS, compared_rows
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
@@ -74,7 +74,7 @@ class Maintenance:
             "records": records,
             "pending": 0 if shared and known is None else int(pending),
             "vector_search": {
-                "rows_compared_in_memory": SCANNED_ROWS,
+                "rows_compared_in_memory": compared_rows(session.database),
                 "rows_of_such_a_tenant": INDEXED_ROWS,
                 "larger_scopes": "chroma" if has_index and session.degraded_reason is None else backend,
             },

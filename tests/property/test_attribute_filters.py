@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -15,13 +17,13 @@ from recall_loop.state.attribute_filters import split_path
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType
-from tests.attribute_oracle import attribute_filters, names_of, wanted_attributes
+from tests.attribute_oracle import ABSENT, attribute_filters, names_of, value_at, wanted_attributes
 from tests.embedders import WordHashEmbedder
 
 ODD = "q\"u'o\\te] --"
 NAMES = ["team", "a.b", ODD, "größe", "x\ny", "$", "0", "team' OR 1=1 --", "\u00a0"]
 PATHS = [name.replace("\\", "\\\\").replace(".", "\\.") for name in NAMES]
-NESTED = [f"{PATHS[0]}.{PATHS[1]}", f"{PATHS[2]}.{PATHS[0]}", "team.team.team", "lost", "lost.team"]
+NESTED = [f"{PATHS[0]}.{PATHS[1]}", f"{PATHS[2]}.{PATHS[0]}", "team.team.team", "lost", "lost.team", "team.0"]
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 WHOLE = [
     0,
@@ -72,7 +74,11 @@ def cases(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]], 
     records = draw(st.lists(ATTRIBUTES, min_size=1, max_size=8))
     used = [value for one in records for value in one.values() if isinstance(value, int | float | str)]
     filters = attribute_filters([*PATHS, *NESTED], [*SCALARS, *used])
-    return records, draw(st.lists(filters, min_size=1, max_size=6)), draw(st.lists(st.sampled_from([*PATHS, *NESTED])))
+    return (
+        records,
+        draw(st.lists(filters, min_size=1, max_size=6)),
+        draw(st.lists(st.sampled_from([*PATHS, *NESTED]), unique=True)),
+    )
 
 
 def found(store: MemoryStore, conditions: dict[str, Any]) -> list[int]:
@@ -110,10 +116,17 @@ def written(number: int, attributes: dict[str, Any]) -> dict[str, Any]:
     return {"id": str(number), "kind": "fact", "text": f"ferry {number}", "attributes": attributes}
 
 
+def as_json(values: Iterable[Any]) -> set[str]:
+    return {json.dumps(value, sort_keys=True) for value in values}
+
+
 def compare(store: MemoryStore, records: dict[int, dict[str, Any]], asked: list[dict[str, Any]]) -> None:
     for conditions in asked:
         wanted = [number for number, one in records.items() if wanted_attributes(one, conditions)]
         assert sorted(found(store, conditions)) == sorted(wanted)
+    for path in (*PATHS, *NESTED):
+        values = (value_at(one, path) for one in records.values())
+        assert as_json(store.distinct_attribute(path, MINE)) == as_json(one for one in values if one is not ABSENT)
 
 
 @given(

@@ -57,6 +57,14 @@ _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
+def compared_rows(database: Database, vectors: int = 1) -> int:
+    """Return up to how many rows, held in memory, are compared with so many vectors.
+
+    Outside a folder all that are held: filling a Chroma in memory takes far longer, and a shared store needs none.
+    """
+    return INDEXED_ROWS if database.file is None else scan_row_limit(vectors)
+
+
 def scan_row_limit(vectors: int) -> int:
     """Return up to how many rows, held in memory, it is cheaper to compare with so many vectors than to ask Chroma."""
     return int(SCANNED_ROWS * vectors * (1.0 + EXTRA_VECTOR_COST) / (1.0 + EXTRA_VECTOR_COST * vectors))

@@ -132,10 +132,8 @@ class View:
         return table.among(allowed)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
-        """Return how many rows are compared at most; in a store in memory all, as filling Chroma takes far longer."""
-        if not held:
-            return caching.READ_ROWS
-        return caching.scan_row_limit(vectors) if self._source.database.file is not None else caching.INDEXED_ROWS
+        """Return how many rows are compared at most."""
+        return caching.compared_rows(self._source.database, vectors) if held else caching.READ_ROWS
 
     def index_of(self, rowids: NDArray[np.int64]) -> RowIndex:
         """Return an index that holds at least the given rows, as far as they are allowed."""

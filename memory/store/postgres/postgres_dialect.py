@@ -57,9 +57,12 @@ class PostgresDialect:
         """Return a text's bytes."""
         return f"convert_to({column}, 'UTF8')"
 
-    def json_of_attribute(self, body: str) -> str:
-        """Return an attribute as JSON."""
-        return f"CAST(json_of({body}) -> 'attributes' #> string_to_array(?, '.') AS TEXT)"
+    def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
+        """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB writes numbers anew."""
+        steps = _steps(path)
+        plain = f"CAST(CAST({body} AS JSON){steps} AS TEXT)"
+        other = f"CAST(json_of({body}){steps} AS TEXT)"
+        return f"CASE WHEN strpos({body}, '\\u0000') = 0 THEN {plain} ELSE {other} END", ()
 
 
 def _index_name(number: int) -> str:
@@ -72,7 +75,11 @@ def _quoted(text: str) -> str:
 
 def _value(body: str, path: str) -> str:
     """Return SQL for the value of an attribute as JSONB; NULL where there is none."""
-    return f"json_of({body}) -> 'attributes'" + "".join(f" -> {_quoted(name)}" for name in split_path(path))
+    return f"json_of({body}){_steps(path)}"
+
+
+def _steps(path: str) -> str:
+    return " -> 'attributes'" + "".join(f" -> {_quoted(name)}" for name in split_path(path))
 
 
 def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:

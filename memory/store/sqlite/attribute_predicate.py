@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Any
 
 from recall_loop.memory.store.tables.attribute_index import INDEX_KEY
@@ -33,13 +34,29 @@ def value_sql(body: str, path: str) -> str:
     A path in SQLite's own notation can't name every key: where it can't, keys are compared one by one.
     """
     names = split_path(path)
-    if all(_NO_PATH_CHARACTERS.isdisjoint(name) and name.isprintable() for name in names):
-        at = quoted("$.attributes" + "".join(f'."{name}"' for name in names))
+    if all(map(_is_plain, names)):
+        at = _at(names)
         return _typed(f"json_type({body}, {at})", f"json_extract({body}, {at})")
     inner = f"json_extract({body}, '$.attributes')"
     for name in names[:-1]:
         inner = f"(SELECT e.value FROM json_each({inner}) e WHERE e.key = {quoted(name)} AND e.type = 'object')"
     return f"(SELECT {_typed('e.type', 'e.value')} FROM json_each({inner}) e WHERE e.key = {quoted(names[-1])})"
+
+
+def json_sql(body: str, path: str) -> tuple[str, tuple[str, ...]]:
+    """Return SQL for the JSON where the first names of a path lead, and the names from the first that isn't plain."""
+    names = split_path(path)
+    plain = tuple(takewhile(_is_plain, names))
+    return f"{body} -> {_at(plain)}", names[len(plain) :]
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a path in SQLite's own notation can name a key."""
+    return _NO_PATH_CHARACTERS.isdisjoint(name) and name.isprintable()
+
+
+def _at(names: Iterable[str]) -> str:
+    return quoted("$.attributes" + "".join(f'."{name}"' for name in names))
 
 
 def quoted(text: str) -> str:

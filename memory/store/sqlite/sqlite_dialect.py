@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.sqlite import attribute_values
-from recall_loop.memory.store.sqlite.attribute_predicate import attribute_clauses
+from recall_loop.memory.store.sqlite import attribute_predicate, attribute_values
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
@@ -19,7 +18,7 @@ class SqliteDialect:
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
     ) -> tuple[list[str], list[Any]]:
         """Return conditions on attributes; see `attribute_predicate`."""
-        return attribute_clauses(conditions, tenant, numbers)
+        return attribute_predicate.attribute_clauses(conditions, tenant, numbers)
 
     def index_attributes(
         self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
@@ -37,6 +36,6 @@ class SqliteDialect:
         """Return a text as a blob: one that is damaged can't be decoded."""
         return f"CAST({column} AS BLOB)"
 
-    def json_of_attribute(self, body: str) -> str:
-        """Return an attribute as JSON."""
-        return f"{body} -> ('$.attributes.' || ?)"
+    def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
+        """Return the JSON of an attribute, or of what holds it."""
+        return attribute_predicate.json_sql(body, path)

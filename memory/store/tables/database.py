@@ -91,8 +91,8 @@ class Dialect(Protocol):
     def bytes_of(self, column: str) -> str:
         """Return SQL for the UTF-8 bytes of a text, sound or not."""
 
-    def json_of_attribute(self, body: str) -> str:
-        """Return SQL, with one mark for the path, for an attribute as JSON; NULL where there is none."""
+    def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
+        """Return SQL for an attribute as JSON, or for what holds it, with the names that lead to it from there."""
 
 
 class Database(Protocol):

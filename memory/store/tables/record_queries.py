@@ -200,8 +200,13 @@ def next_position(database: Database, scope: Scope, session: str | None) -> int 
 
 def distinct_attribute(database: Database, predicate: Predicate, path: str) -> list[Any]:
     """Return the distinct values of an attribute; see `MemoryStore.distinct_attribute`."""
-    query = f"SELECT DISTINCT {database.dialect.json_of_attribute('b.record')} {_RECORDS} {predicate.where}"
-    return [json.loads(row[0]) for row in database.fetch(query, (path, *predicate.params)) if row[0]]
+    value, names = database.dialect.json_of_attribute("b.record", path)
+    found = database.fetch(f"SELECT DISTINCT {value} {_RECORDS} {predicate.where}", predicate.params)
+    values = [json.loads(text) for (text,) in found if text]
+    for name in names:
+        values = [one[name] for one in values if isinstance(one, dict) and name in one]
+    distinct = {json.dumps(one, sort_keys=True): one for one in values}
+    return [distinct[text] for text in sorted(distinct)]
 
 
 def facts_by_key(database: Database, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:

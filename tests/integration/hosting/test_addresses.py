@@ -90,7 +90,7 @@ def test_each_command_takes_an_address(
     info = said("store", "info", *where)
     assert "postgres:***@" in info
     assert "records       7" in info
-    assert "from PostgreSQL" in info
+    assert "in memory up to 200,000 records in scope; above: all vectors compared, from PostgreSQL" in info
     assert "Sound: 7 records" in said("store", "verify", *where)
     assert len(said("store", "export", *where).splitlines()) == 7
     said("store", "update", "b3", 'tags=["home"]', *where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,6 +212,21 @@ def test_names_and_values_say_nothing_to_sqlite(name: str, declared: bool) -> No
         assert ids(store, Filters(attributes={"team": name})) == []
         assert ids(store, Filters(attributes={"team": {"in": [name, "red"]}})) == ["f1"]
         assert store.count(MINE) == store.count(Scope(tenant="theirs")) == 3
+
+
+def test_distinct_values_are_those_of_the_path_and_of_nothing_in_a_list() -> None:
+    """In one order, each once, with any name, and as they were written. Proves: API-4, HOST-1."""
+    odd = "q\"u'o\\te\u2028"
+    values: list[Any] = [["a", {"b": 1}], {"b": 2, "a": 1}, {"a": 1, "b": 2}, {"0": "zero"}, 1e23, 1, "1", True, None]
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        store.upsert([fact(at, v=value, **{odd: value}) for at, value in enumerate(values)], tenant="mine")
+        store.upsert([fact(90, v="theirs"), fact(91)], tenant="theirs")
+        for path in ("v", odd.replace("\\", "\\\\")):
+            found = [json.dumps(value, sort_keys=True) for value in store.distinct_attribute(path, MINE)]
+            assert found == sorted({json.dumps(value, sort_keys=True) for value in values})
+            assert store.distinct_attribute(f"{path}.0", MINE) == ["zero"]
+            assert store.distinct_attribute(f"{path}.1", MINE) == []
+            assert store.distinct_attribute(f"{path}.b", MINE) == [2]
 
 
 @pytest.mark.folder

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
@@ -211,3 +212,19 @@ def test_thousands_of_ids_at_once(filled):
     view = filled.view(Scope(tenant="t1"))
     assert len(view.rows(range(60_000))) == 90
     assert filled.get([f"r{n}" for n in range(60_000)], scope=Scope(tenant="t1")) == DATA["t1"]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_info_says_how_many_records_are_compared(in_memory, tmp_path, monkeypatch):
+    """Outside a folder all that are held. Proves: SEARCH-9, HOST-1."""
+    for name, rows in (("SCANNED_ROWS", 5), ("INDEXED_ROWS", 60), ("READ_ROWS", 0)):
+        monkeypatch.setattr(tenant_cache, name, rows)
+    embedder = WordHashEmbedder()
+    opened = MemoryStore.in_memory(embedder=embedder) if in_memory else MemoryStore.open(tmp_path, embedder=embedder)
+    with opened as store:
+        said = store.maintenance.info()["vector_search"]["rows_compared_in_memory"]
+        assert said == (5 if store._session.database.file else 60)
+        for count in (said, said + 1):
+            store.upsert([{"id": str(at), "text": f"alpha {at}"} for at in range(count)])
+            scan = store.view(Scope()).scan(embedder.embed_queries(["alpha"]))
+            assert (scan is not None) is (count == said)
