@@ -14,7 +14,8 @@ from recall_loop.memory.store.recovery import opening, reconciling, recovery
 from recall_loop.memory.store.recovery.repair import is_rebuildable
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
-from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, SCHEMA_VERSION
+from recall_loop.memory.store.tables.database import MOVING_META_KEY
+from recall_loop.memory.store.tables.upgrades import is_current, refuse_newer
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -78,8 +79,14 @@ def _check_source(database: Database, place: str, damaged: bool) -> None:
     if MOVING_META_KEY in database.meta():
         raise StoreUnavailableError(f"{place}: a move to it has not ended; finish that one first")
     marker = marker_of(database)
-    current = marker and int(marker["schema"]) == SCHEMA_VERSION and marker["metric"] == METRIC
-    if not current or damaged or not recovery.has_current_words(database) or reconciling.is_under_way(database):
+    if marker:
+        refuse_newer(marker, place)
+    if (
+        not is_current(marker)
+        or damaged
+        or not recovery.has_current_words(database)
+        or reconciling.is_under_way(database)
+    ):
         made = "it has to be repaired or upgraded first"
         raise StoreUnavailableError(f"{place}: {made}: open it once for writing, as `recall-loop store sweep` does")
 

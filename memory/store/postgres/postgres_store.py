@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
@@ -27,6 +28,7 @@ from recall_loop.state.errors import StoreUnavailableError
 if TYPE_CHECKING:
     from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
     from recall_loop.memory.store.tables.database import Parameters
+    from recall_loop.memory.store.tables.upgrades import Upgrade
 
 # Searches of one process that read at the same time; the rest wait their turn.
 _MOST_READERS = 8
@@ -58,6 +60,8 @@ class PostgresDatabase:
     """
 
     dialect = PostgresDialect()
+    # The first schema of this backend was 6.
+    upgrades: Mapping[int, Upgrade] = MappingProxyType({})
     file: Path | None = None
 
     def __init__(self, address: PostgresAddress, *, create: bool = True, read_only: bool = False) -> None:

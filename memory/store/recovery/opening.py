@@ -21,10 +21,10 @@ from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuilda
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import send_all_again
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
 from recall_loop.memory.store.tables.changes import marker_of
-from recall_loop.memory.store.tables.database import METRIC, MOVING_META_KEY, SCHEMA_VERSION
+from recall_loop.memory.store.tables.database import MOVING_META_KEY
+from recall_loop.memory.store.tables.upgrades import check_schema, upgrade_tables
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -212,19 +212,12 @@ def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bo
 
 
 def _check_marker(files: OpenStoreFiles | OpenSchema, embedder: Embedder, *, re_embed: bool) -> None:
-    if not files.read_only and isinstance(files, OpenStoreFiles):
-        upgrade_schema(files.database)
+    if not files.read_only:
+        upgrade_tables(files.database)
     marker = marker_of(files.database)
     if not marker:
         raise StoreUnavailableError(f"{files.place}: the store was never finished; open it once for writing")
-    if marker["schema"] in UPGRADABLE_SCHEMAS and files.read_only:
-        made = f"made with schema {marker['schema']}"
-        raise StoreUnavailableError(f"{files.place}: {made}; open it once for writing to upgrade it")
-    if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
-        raise StoreUnavailableError(
-            f"{files.place}: made with schema {marker['schema']} and metric {marker['metric']}; "
-            f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
-        )
+    check_schema(files.database, marker, files.place)
     if not files.read_only:
         rebuilding.update_words(files.database)
     elif not recovery.has_current_words(files.database):

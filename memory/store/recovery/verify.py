@@ -34,7 +34,8 @@ from recall_loop.memory.store.shared.outbox import count_waiting
 from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
-from recall_loop.memory.store.tables.database import METRIC, SCHEMA_VERSION, DatabaseDamagedError
+from recall_loop.memory.store.tables.database import DatabaseDamagedError
+from recall_loop.memory.store.tables.upgrades import is_current
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
@@ -181,7 +182,7 @@ def _marker_is_known(report: _Findings, database: Database) -> bool:
     marker = marker_of(database)
     if not marker:
         report.findings.append("the store was never finished: open it once for writing")
-    elif int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
+    elif not is_current(marker):
         report.findings.append(f"made with schema {marker['schema']} and metric {marker['metric']}")
     else:
         return True

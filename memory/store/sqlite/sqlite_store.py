@@ -20,6 +20,7 @@ from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEX
 from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
 from recall_loop.memory.store.sqlite.sqlite_errors import is_damage, is_lexical, reads_lexical
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
+from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
@@ -65,6 +66,7 @@ class SqliteDatabase:
     """
 
     dialect = SqliteDialect()
+    upgrades = UPGRADES
 
     def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
         self.file = file

@@ -1,9 +1,9 @@
-"""Bringing a SQLite file of an earlier schema to this one."""
+"""The steps that bring a SQLite file of an earlier schema to this one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import acts_mask, body_checksum, supersession_key_of
@@ -14,36 +14,10 @@ from recall_loop.memory.store.sqlite.sqlite_schema import (
     UPGRADE_4_TO_5,
     UPGRADE_5_TO_6,
 )
-from recall_loop.memory.store.tables.database import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
-
-# Schemas that are upgraded when the store is opened for writing.
-UPGRADABLE_SCHEMAS = ("1", "2", "3", "4", "5")
-
-
-def upgrade_schema(database: Database) -> None:
-    """Bring a store of an earlier schema, open for writing, to this one; any other store is left as it is.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; the store is as before.
-    """
-    if database.meta().get("schema") not in UPGRADABLE_SCHEMAS:
-        return
-    with database.transaction() as connection:
-        # A sidecar that was rebuilt from the Chroma side of an earlier schema has the tables already.
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
-        for column, statements, backfill in _UPGRADES:
-            if column not in columns:
-                for statement in statements:
-                    connection.execute(statement)
-                backfill(connection)
-        for statement in UPGRADE_5_TO_6:
-            connection.execute(statement)
-        # Stores had no id of their own before: the generation that both sides are of takes its place.
-        connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
+    from recall_loop.memory.store.tables.database import Connection
+    from recall_loop.memory.store.tables.upgrades import Upgrade
 
 
 def _backfill_supersession_keys(connection: Connection) -> None:
@@ -67,10 +41,30 @@ def _backfill_checksums(connection: Connection) -> None:
         connection.execute(numbered, (connection.next_commit(),))
 
 
-# Each upgrade by a column that only stores without it lack, and what works its values out.
-_UPGRADES: tuple[tuple[str, Sequence[str], Callable[[Connection], None]], ...] = (
-    ("changed", UPGRADE_1_TO_2, lambda _: None),
-    ("slot", UPGRADE_2_TO_3, _backfill_supersession_keys),
-    ("expires_at", UPGRADE_3_TO_4, _backfill_speech_acts),
-    ("checksum", UPGRADE_4_TO_5, _backfill_checksums),
-)
+def _adding(column: str, statements: Sequence[str], backfill: Upgrade = lambda _: None) -> Upgrade:
+    """Return a step for tables that lack a column: a sidecar that was rebuilt from Chroma's side has it already."""
+
+    def upgrade(connection: Connection) -> None:
+        if all(row[1] != column for row in connection.execute("PRAGMA table_info(records)")):
+            for statement in statements:
+                connection.execute(statement)
+            backfill(connection)
+
+    return upgrade
+
+
+def _add_pieces(connection: Connection) -> None:
+    for statement in UPGRADE_5_TO_6:
+        connection.execute(statement)
+    # Stores had no id of their own before: the generation that both sides are of takes its place.
+    connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
+
+
+# Each by the schema that it begins with.
+UPGRADES: Mapping[int, Upgrade] = {
+    1: _adding("changed", UPGRADE_1_TO_2),
+    2: _adding("slot", UPGRADE_2_TO_3, _backfill_supersession_keys),
+    3: _adding("expires_at", UPGRADE_3_TO_4, _backfill_speech_acts),
+    4: _adding("checksum", UPGRADE_4_TO_5, _backfill_checksums),
+    5: _add_pieces,
+}

@@ -102,6 +102,7 @@ class Database(Protocol):
         file: SQLite's file; None elsewhere.
         read_only: whether it was opened for reading only.
         dialect: the SQL that only this backend understands.
+        upgrades: steps from earlier schemas, each by the schema that it begins with; see `upgrades`.
         other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
     """
@@ -114,6 +115,10 @@ class Database(Protocol):
     @property
     def dialect(self) -> Dialect:
         """The SQL that only this backend understands."""
+
+    @property
+    def upgrades(self) -> Mapping[int, Callable[[Connection], None]]:
+        """Steps from earlier schemas, each by the schema that it begins with."""
 
     def reading(self) -> AbstractContextManager[Connection]:
         """Give a connection that sees committed rows; raises `StoreUnavailableError` where the backend fails."""

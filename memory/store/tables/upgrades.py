@@ -1,0 +1,82 @@
+"""Bringing tables of an earlier schema to this version's, in either backend (STORE-4, HOST-2).
+
+`SCHEMA_VERSION` is of both backends. Whoever changes a table raises it, changes the backend's DDL, and adds the step
+that makes the change in tables that are there to the backend's `upgrades`; the other backend's step may do nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.tables.database import METRIC, SCHEMA_VERSION, set_meta
+from recall_loop.state.errors import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.tables.database import Connection, Database
+
+Upgrade = Callable[["Connection"], None]
+"""Changes the tables of one schema to those of the next, within a transaction."""
+_SCHEMA_KEY = "schema"
+_FOUND = "SELECT value FROM meta WHERE key = ?"
+_LOG = logging.getLogger(__name__)
+
+
+class NewerSchemaError(StoreUnavailableError):
+    """A later version of the program has made or upgraded the tables: this one neither reads nor writes them."""
+
+
+def upgrade_tables(database: Database) -> None:
+    """Bring tables of an earlier schema, open for writing, to this one, all of it in one transaction.
+
+    Other processes that write wait meanwhile, and find it done. Any other tables are left as they are.
+
+    Raises:
+        StoreUnavailableError: the backend fails; the tables are as before.
+    """
+    if not _is_earlier(database, database.meta().get(_SCHEMA_KEY)):
+        return
+    with database.exclusive(None), database.transaction() as connection:
+        ((found,),) = connection.execute(_FOUND, (_SCHEMA_KEY,)).fetchall()
+        for number in range(int(found), SCHEMA_VERSION):
+            database.upgrades[number](connection)
+        set_meta(connection, {_SCHEMA_KEY: str(SCHEMA_VERSION)})
+    _LOG.info("the tables were upgraded", extra={"from": int(found), "to": SCHEMA_VERSION})
+
+
+def check_schema(database: Database, marker: Mapping[str, str], place: str) -> None:
+    """Check that tables with this marker are of the schema that this version reads and writes.
+
+    Raises:
+        NewerSchemaError: they are of a later one.
+        StoreUnavailableError: they are of an earlier one.
+    """
+    found = marker[_SCHEMA_KEY]
+    if _is_earlier(database, found):
+        raise StoreUnavailableError(f"{place}: made with schema {found}; open it once for writing to upgrade it")
+    refuse_newer(marker, place)
+    if not is_current(marker):
+        raise StoreUnavailableError(
+            f"{place}: made with schema {found} and metric {marker['metric']}; "
+            f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
+        )
+
+
+def refuse_newer(marker: Mapping[str, str], place: str) -> None:
+    """Raise `NewerSchemaError` where tables with this marker are of a later version's schema."""
+    if int(marker[_SCHEMA_KEY]) > SCHEMA_VERSION:
+        raise NewerSchemaError(
+            f"{place}: made with schema {marker[_SCHEMA_KEY]}; this version reads schema {SCHEMA_VERSION}: "
+            "use the later version of Recall Loop that made or upgraded it"
+        )
+
+
+def is_current(marker: Mapping[str, str]) -> bool:
+    """Return whether tables with this marker are of the schema that this version reads and writes."""
+    return bool(marker) and marker[_SCHEMA_KEY] == str(SCHEMA_VERSION) and marker["metric"] == METRIC
+
+
+def _is_earlier(database: Database, found: str | None) -> bool:
+    """Return whether there are steps that lead from a schema to this one."""
+    return found is not None and int(found) in database.upgrades
