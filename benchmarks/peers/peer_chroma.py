@@ -19,11 +19,14 @@ class ChromaPeer:
         self._collections: dict[str, Any] = {}
 
     def add(self, collection: str, ids: list[str], texts: list[str], vectors: list[Any]) -> None:
-        made = self._client.create_collection(collection, metadata={"hnsw:space": "cosine"}, embedding_function=None)
+        if collection not in self._collections:
+            self._collections[collection] = self._client.create_collection(
+                collection, metadata={"hnsw:space": "cosine"}, embedding_function=None
+            )
+        made = self._collections[collection]
         for start in range(0, len(ids), _BATCH):
             part = slice(start, start + _BATCH)
             made.add(ids=ids[part], documents=texts[part], embeddings=vectors[part])
-        self._collections[collection] = made
 
     def ask(self, collection: str, text: str, vector: Any, k: int) -> list[str]:
         found = self._collections[collection].query(query_embeddings=[vector], n_results=k)

@@ -35,12 +35,20 @@ class GivenEmbedding(BaseEmbedding):
 class LlamaIndexPeer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
         self._embedder = GivenEmbedding(vectors=vectors)
+        self._nodes: dict[str, list[TextNode]] = {}
+        self._indexes: dict[str, VectorStoreIndex] = {}
         self._retrievers: dict[str, QueryFusionRetriever] = {}
 
     def add(self, collection: str, ids: list[str], texts: list[str], vectors: list[Any]) -> None:
         rows = zip(ids, texts, vectors, strict=True)
-        nodes = [TextNode(id_=name, text=text, embedding=vector.tolist()) for name, text, vector in rows]
-        index = VectorStoreIndex(nodes, embed_model=self._embedder)
+        further = [TextNode(id_=name, text=text, embedding=vector.tolist()) for name, text, vector in rows]
+        nodes = self._nodes.setdefault(collection, [])
+        nodes += further
+        if collection in self._indexes:
+            self._indexes[collection].insert_nodes(further)
+        else:
+            self._indexes[collection] = VectorStoreIndex(further, embed_model=self._embedder)
+        index = self._indexes[collection]
         depth = min(_DEPTH, len(nodes))
         self._retrievers[collection] = QueryFusionRetriever(
             [

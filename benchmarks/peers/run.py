@@ -1,10 +1,10 @@
 """Recall Loop beside other memories on the same questions: recall, nDCG, latency, rate of writing, memory.
 
-    python benchmarks/peers/run.py [--data PATH] [--questions N] [--peers a,b] [--cache DIR] [--json FILE]
+    python benchmarks/peers/run.py [--sets a,b | --data PATH] [--questions N] [--peers a,b] [--cache DIR] [--json FILE]
 
 Each peer runs in a process and a virtual environment of its own, which this script makes with pip in `--cache` (a
 folder in the system's temporary one unless given), and is no dependency of the product. All but bm25s have the same
-vectors of the same embedder, made once here. benchmarks/README.md explains every figure.
+vectors of the same embedder, made once here. docs/benchmarks.md explains every figure.
 """
 
 from __future__ import annotations
@@ -12,36 +12,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from protocol import DOCUMENTS, JOB, QUESTIONS, RESULT, TEXTS, VECTORS
+from figures import ANY, ASKED, IN_CONTEXT, peer_row
+from jobs import SETS, PeerJob, PeerSet, load_questions, write_job
+from protocol import JOB, RESULT
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
-from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.quality_metrics import macro_average, percentile, score_ranking
-from recall_loop.evals.runs.prompts import draw_sample
-from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.state.errors import InvalidInputError, RecallError
-from recall_loop.text.words.stop_words import STOP_WORDS
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[2] / "shared" / "data" / "locomo"
-RECALL_LOOP = "recall-loop"
-KS = (5, 10, 20)
-_BATCH = 256
-_TIMED = 100
+ROOT = HERE.parents[2] / "shared" / "data"
+RECALL_LOOP, SESSIONS = "recall-loop", "sessions"
 
 
 class PeerFailedError(RuntimeError):
@@ -50,17 +42,15 @@ class PeerFailedError(RuntimeError):
 
 @dataclass(frozen=True)
 class PeerSpec:
-    """What is compared: its script, what pip installs for it, whether it is given vectors, and what it is told."""
+    """What is compared: its script, what pip installs for it, whether it is given vectors."""
 
     script: str
     packages: tuple[str, ...] = ()
     vectors: bool = True
-    environment: tuple[tuple[str, str], ...] = ()
 
 
-UNLEARNED = (("RECALL_LOOP_LEARNED_ORDER", "false"), ("RECALL_LOOP_EMBEDDER", "minilm-plain"))
 PEERS = {
-    "bm25s": PeerSpec("peer_bm25s.py", ("bm25s==0.3.16", "numpy"), vectors=False),
+    SESSIONS: PeerSpec("peer_sessions.py"),
     "chroma": PeerSpec("peer_chroma.py", ("chromadb==1.5.9", "numpy")),
     "langgraph": PeerSpec(
         "peer_langgraph.py",
@@ -75,137 +65,121 @@ PEERS = {
     "llamaindex": PeerSpec(
         "peer_llamaindex.py", ("llama-index-core==0.14.25", "llama-index-retrievers-bm25==0.8.0", "numpy")
     ),
+    "bm25s": PeerSpec("peer_bm25s.py", ("bm25s==0.3.16", "rjieba==0.2.1", "numpy"), vectors=False),
     "mem0": PeerSpec("peer_mem0.py", ("mem0ai==2.2.1", "qdrant-client==1.20.0", "fastembed==0.9.1", "numpy")),
-    # What was learned has seen the development conversations: beside others on them, this is the fair one.
-    f"{RECALL_LOOP}-unlearned": PeerSpec("peer_recall_loop.py", vectors=False, environment=UNLEARNED),
     RECALL_LOOP: PeerSpec("peer_recall_loop.py", vectors=False),
 }
 
 
-@dataclass(frozen=True)
-class EmbeddingCost:
-    """What embedding takes by itself: milliseconds for one question, documents a second."""
-
-    query_ms: float
-    documents_per_second: float
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
+    report: dict[str, Any] = {
+        "machine": _machine(),
+        "date": date.today().isoformat(),
+        "seed": arguments.seed,
+        "asked": ASKED,
+        "sets": [],
+    }
     try:
-        names = _names(arguments.peers)
-        dataset = load_dataset(arguments.data, arguments.kinds)
-        questions = _questions(dataset, arguments)
-        cache = arguments.cache or Path(tempfile.gettempdir()) / "recall-loop-peers"
-        with tempfile.TemporaryDirectory() as folder:
-            embedding = _write_job(Path(folder), dataset, questions, any(PEERS[name].vectors for name in names))
-            rows, failed = _measured(names, Path(folder), cache, questions, embedding)
+        names = _named("peers", arguments.peers, PEERS)
+        for key, data in _sets(arguments).items():
+            sys.stderr.write(f"{key}:\n")
+            report["sets"].append({"key": key} | _compared(data, names, arguments))
+            if arguments.json:
+                arguments.json.parent.mkdir(parents=True, exist_ok=True)
+                arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            _show(report["sets"][-1])
     except RecallError as error:
         sys.stderr.write(f"peers: error: {error}\n")
         return 2
-    found = {"query_ms": embedding.query_ms, "documents_per_second": embedding.documents_per_second}
-    report = {
-        "data": dataset.name,
-        "kinds": dataset.kinds.value,
-        "questions": len(questions),
-        "embedding": found if embedding.query_ms else None,
-        "peers": rows,
-        "failed": failed,
-    }
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    _show(report)
-    for name, reason in failed.items():
-        sys.stderr.write(f"peers: {name} failed: {reason}\n")
+    failed = [f"{data['key']}: {name} failed: {why}" for data in report["sets"] for name, why in data["failed"].items()]
+    for each in failed:
+        sys.stderr.write(f"peers: {each}\n")
     return 1 if failed else 0
 
 
-def _names(given: str | None) -> list[str]:
-    names = list(PEERS) if given is None else given.split(",")
+def _named(field: str, given: str | None, known: dict[str, Any]) -> list[str]:
+    names = list(known) if given is None else given.split(",")
     for name in names:
-        if name not in PEERS:
-            raise InvalidInputError("peers", name, f"some of {', '.join(PEERS)}")
+        if name not in known:
+            raise InvalidInputError(field, name, f"some of {', '.join(known)}")
     return names
 
 
-def _questions(dataset: Dataset, arguments: argparse.Namespace) -> list[LabelledQuestion]:
-    """Return all questions with gold, those without an answer too: what was said is there to be found."""
-    names = list(dataset.collections)[: arguments.collections]
-    asked = [question for question in dataset.questions if question.gold and question.collection in names]
-    if not asked:
-        raise InvalidInputError("data", dataset.name, "a set with gold ids")
-    return draw_sample(asked, arguments.questions, arguments.seed)
+def _sets(arguments: argparse.Namespace) -> dict[str, PeerSet]:
+    if arguments.data is None:
+        return {name: SETS[name] for name in _named("sets", arguments.sets, SETS)}
+    name = arguments.data.resolve().name
+    return {name: PeerSet(name, str(arguments.data.resolve()), kinds=arguments.kinds)}
 
 
-def _write_job(folder: Path, dataset: Dataset, questions: Sequence[LabelledQuestion], vectors: bool) -> EmbeddingCost:
-    """Write the documents, the questions, and vectors where some peer needs them; return what embedding takes."""
-    documents: list[dict[str, Any]] = []
-    records: list[dict[str, Any]] = []
-    for collection in dict.fromkeys(question.collection for question in questions):
-        for record in dataset.collections[collection]:
-            plain = record.model_dump(mode="json", exclude_defaults=True) | {"id": record.id, "kind": record.kind.value}
-            documents.append({"id": record.id, "collection": collection, "text": index_text(plain)})
-            records.append({"collection": collection, "record": plain})
-    _jsonl(folder / DOCUMENTS, documents)
-    _jsonl(folder / "records.jsonl", records)
-    asked = [{"id": each.id, "collection": each.collection, "text": each.question} for each in questions]
-    _jsonl(folder / QUESTIONS, asked)
-    (folder / "stop_words.txt").write_text("\n".join(sorted(STOP_WORDS)), encoding="utf-8")
-    texts = ([each["text"] for each in documents], [each["text"] for each in asked])
-    return _embed(folder, *texts) if vectors else EmbeddingCost(0.0, float("inf"))
+def _machine() -> dict[str, Any]:
+    """Return what figures of time depend on: processor, its cores, memory, system, Python."""
+    said = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").is_file() else []
+    models = [line.partition(":")[2].strip() for line in said if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
 
 
-def _jsonl(path: Path, items: Sequence[dict[str, Any]]) -> None:
-    path.write_text("".join(f"{json.dumps(item)}\n" for item in items), encoding="utf-8")
-
-
-def _embed(folder: Path, documents: Sequence[str], questions: Sequence[str]) -> EmbeddingCost:
-    embedder = MiniLmEmbedder(None)
-    embedder.embed_queries(["the model is loaded before the clock runs"])
-    texts = list(dict.fromkeys([*documents, *questions]))
-    parts, started = [], time.perf_counter()
-    for start in range(0, len(texts), _BATCH):
-        parts.append(embedder.embed_documents(texts[start : start + _BATCH]))
-    rate = len(texts) / (time.perf_counter() - started)
-    np.save(folder / VECTORS, np.concatenate(parts))
-    (folder / TEXTS).write_text(json.dumps(texts), encoding="utf-8")
-    times = []
-    for question in questions[:_TIMED]:
-        began = time.perf_counter()
-        embedder.embed_queries([question])
-        times.append((time.perf_counter() - began) * 1000)
-    return EmbeddingCost(percentile(times, 0.5), rate)
+def _compared(data: PeerSet, names: Sequence[str], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the figures of all peers on one set."""
+    dataset, prompts = load_questions(data, arguments.root, arguments.questions, arguments.seed)
+    names = [name for name in names if data.sessions or name != SESSIONS]
+    cache = arguments.cache or Path(tempfile.gettempdir()) / "recall-loop-peers"
+    with tempfile.TemporaryDirectory() as folder:
+        job = write_job(Path(folder), data, dataset, prompts, any(PEERS[name].vectors for name in names))
+        rows, failed = _measured(names, Path(folder), cache, job)
+    cost = job.embedding
+    found = {"query_ms": cost.query_ms, "documents_per_second": cost.documents_per_second}
+    return {
+        "title": data.title,
+        "note": data.note,
+        "wide": data.wide,
+        "kinds": dataset.kinds.value,
+        "collections": len({prompt.request.tenant for prompt in prompts}),
+        "documents": len(job.texts),
+        "questions": len(prompts),
+        "embedder": data.embedder,
+        "embedding": found if cost.query_ms else None,
+        "peers": rows,
+        "failed": failed,
+    }
 
 
 def _measured(
-    names: Sequence[str], job: Path, cache: Path, questions: Sequence[LabelledQuestion], embedding: EmbeddingCost
+    names: Sequence[str], folder: Path, cache: Path, job: PeerJob
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return a row for each peer that ran, and why the others didn't: one that breaks spoils no other."""
     rows, failed = [], {}
     for name in names:
         try:
-            rows.append(_measure(name, job, cache, questions, embedding))
+            rows.append(_measure(name, folder, cache, job))
         except PeerFailedError as error:
             failed[name] = str(error)
     return rows, failed
 
 
-def _measure(
-    name: str, job: Path, cache: Path, questions: Sequence[LabelledQuestion], embedding: EmbeddingCost
-) -> dict[str, Any]:
+def _measure(name: str, folder: Path, cache: Path, job: PeerJob) -> dict[str, Any]:
     peer = PEERS[name]
     python = str(_environment(name, peer, cache)) if peer.packages else sys.executable
     sys.stderr.write(f"{name} …\n")
     with tempfile.TemporaryDirectory() as store:
-        (job / JOB).write_text(json.dumps({"k": KS[-1], "store": f"{store}/store"}), encoding="utf-8")
-        (job / RESULT).unlink(missing_ok=True)
+        told = {"k": ASKED, "language": job.data.language, "store": f"{store}/store"}
+        (folder / JOB).write_text(json.dumps(told), encoding="utf-8")
+        (folder / RESULT).unlink(missing_ok=True)
         own = {key: value for key, value in os.environ.items() if not (peer.packages and key == "PYTHONPATH")}
-        command = [python, str(HERE / peer.script), str(job)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own | dict(peer.environment))
-        if done.returncode or not (job / RESULT).is_file():
+        own["RECALL_LOOP_EMBEDDER"] = job.data.embedder
+        command = [python, str(HERE / peer.script), str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
+        if done.returncode or not (folder / RESULT).is_file():
             raise PeerFailedError(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
-        result = json.loads((job / RESULT).read_text(encoding="utf-8"))
-    return _row(name, peer, result, questions, embedding)
+        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    return peer_row(name, peer.vectors, result, job)
 
 
 def _environment(name: str, peer: PeerSpec, cache: Path) -> Path:
@@ -226,61 +200,39 @@ def _environment(name: str, peer: PeerSpec, cache: Path) -> Path:
     return python
 
 
-def _row(
-    name: str, peer: PeerSpec, result: dict[str, Any], questions: Sequence[LabelledQuestion], embedding: EmbeddingCost
-) -> dict[str, Any]:
-    """Return a peer's figures; one that was given vectors is charged for embedding what it was given."""
-    answers = {answer["id"]: answer for answer in result["answers"]}
-    scores = [score_ranking(answers[question.id]["ids"], question.gold, KS) for question in questions]
-    times = [answers[question.id]["ms"] + (embedding.query_ms if peer.vectors else 0.0) for question in questions]
-    seconds = result["ingest_seconds"]
-    if peer.vectors:
-        seconds += result["documents"] / embedding.documents_per_second
-    memory = result["memory_mb"]
-    return {
-        "name": name,
-        "versions": result["versions"],
-        **{key: round(value, 4) for key, value in macro_average(scores).items()},
-        "latency_ms": {"p50": round(percentile(times, 0.5), 2), "p95": round(percentile(times, 0.95), 2)},
-        "documents_per_second": round(result["documents"] / seconds, 1),
-        "memory_mb": {key: round(value, 1) for key, value in memory.items()},
-    }
-
-
-def _show(report: dict[str, Any]) -> None:
-    embedding = report["embedding"]
-    title = f"{report['data']} ({report['kinds']}), {report['questions']} questions with gold"
+def _show(found: dict[str, Any]) -> None:
+    title = f"{found['title']} ({found['kinds']}), {found['questions']} questions, {found['documents']} documents"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("")
-    for head in ("R@5", "R@10", "R@20", "nDCG@10", "MRR", "p50 ms", "p95 ms", "docs/s", "MB", "of it data"):
+    for head in ("R@5", "R@10", "R@20", "nDCG@10", "any@10", "1,000 tokens", "p50 ms", "p95 ms", "docs/s", "MB"):
         table.add_column(head, justify="right")
-    for row in sorted(report["peers"], key=lambda row: row["recall@10"]):
-        cells = [f"{row[name]:.3f}" for name in ("recall@5", "recall@10", "recall@20", "ndcg@10", "mrr")]
-        memory = row["memory_mb"]
-        held = f"{memory['asked']:.0f}", f"{memory['asked'] - memory['before']:.0f}"
-        latency = (f"{row['latency_ms'][name]:.1f}" for name in ("p50", "p95"))
-        style = "bold" if row["name"] == RECALL_LOOP else None
-        table.add_row(row["name"], *cells, *latency, f"{row['documents_per_second']:.0f}", *held, style=style)
+    shown = ("recall@5", "recall@10", "recall@20", "ndcg@10", ANY, IN_CONTEXT)
+    for row in sorted(found["peers"], key=lambda row: row["recall@10"]):
+        cells = [f"{row[name]:.3f}" for name in shown]
+        cells += [f"{row['latency_ms'][name]:.1f}" for name in ("p50", "p95")]
+        cells += [f"{row['documents_per_second']:.0f}", f"{row['data_mb']:.0f}"]
+        table.add_row(row["name"], *cells, style="bold" if row["name"] == RECALL_LOOP else None)
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(table)
-    told = "; ".join(" ".join(f"{key} {value}" for key, value in row["versions"].items()) for row in report["peers"])
-    if embedding is not None:  # else no peer was given vectors
-        console.print(
-            f"one query embedding {embedding['query_ms']:.1f} ms, {embedding['documents_per_second']:.0f} texts/s"
-        )
+    cost = found["embedding"]
+    if cost is not None:  # else no peer was given vectors
+        console.print(f"one query embedding {cost['query_ms']:.1f} ms, {cost['documents_per_second']:.0f} texts/s")
+    told = "; ".join(" ".join(f"{key} {value}" for key, value in row["versions"].items()) for row in found["peers"])
     console.print(told, markup=False)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="data set, as `recall-loop eval` takes it")
-    parser.add_argument("--kinds", help="documents to load, as for `recall-loop eval`")
-    parser.add_argument("--questions", type=int, metavar="N", help="ask N of them (default: all with gold)")
-    parser.add_argument("--collections", type=int, metavar="N", help="only the first N collections (default: all)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--sets", metavar="A,..", help=f"some of {', '.join(SETS)} (default: all)")
+    what.add_argument("--data", type=Path, help="a data set of your own instead, as `recall-loop eval` takes it")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the folder of the named sets")
+    parser.add_argument("--kinds", help="documents to load of --data, as for `recall-loop eval`")
+    parser.add_argument("--questions", type=int, metavar="N", help="ask N of each set (default: all with gold)")
     parser.add_argument("--seed", type=int, default=0, help="seed of that draw")
     parser.add_argument("--peers", metavar="A,..", help=f"some of {', '.join(PEERS)} (default: all)")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="folder of the peers' environments")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report, anew after each set")
     return parser.parse_args(argv)
 
 
