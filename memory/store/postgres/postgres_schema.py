@@ -75,7 +75,7 @@ CREATE TABLE records (
   changed bigint NOT NULL DEFAULT 0,
   expires_at bigint, acts integer NOT NULL DEFAULT 0,
   commit_number bigint NOT NULL DEFAULT 0, checksum bigint,
-  claimed_until bigint NOT NULL DEFAULT 0,
+  claimed_until bigint NOT NULL DEFAULT 0, claimed_by text,
   UNIQUE (tenant, id)
 );
 CREATE INDEX records_kind ON records (tenant, kind);
@@ -109,7 +109,7 @@ CREATE TABLE memberships (
 CREATE INDEX memberships_group ON memberships (tenant, group_id, agent_id);
 CREATE TABLE tombstones (
   key {_TEXT} PRIMARY KEY, commit_number bigint NOT NULL, state integer NOT NULL DEFAULT 1,
-  claimed_until bigint NOT NULL DEFAULT 0
+  claimed_until bigint NOT NULL DEFAULT 0, claimed_by text
 );
 CREATE INDEX tombstones_pending ON tombstones (key) WHERE state = 1;
 CREATE TABLE deleted (
@@ -149,15 +149,17 @@ BEGIN
 END $$;
 CREATE FUNCTION take_claim() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  SELECT t.claimed_until INTO new.claimed_until FROM tombstones t WHERE t.key = new.key FOR UPDATE;
+  SELECT t.claimed_until, t.claimed_by INTO new.claimed_until, new.claimed_by
+    FROM tombstones t WHERE t.key = new.key FOR UPDATE;
   new.claimed_until := coalesce(new.claimed_until, 0);
   RETURN new;
 END $$;
 CREATE FUNCTION forget_parts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF old.claimed_until > 0 THEN
-    INSERT INTO tombstones VALUES (old.key, old.commit_number, 1, old.claimed_until)
-      ON CONFLICT (key) DO UPDATE SET claimed_until = greatest(tombstones.claimed_until, excluded.claimed_until);
+    INSERT INTO tombstones VALUES (old.key, old.commit_number, 1, old.claimed_until, old.claimed_by)
+      ON CONFLICT (key) DO UPDATE SET claimed_until = excluded.claimed_until, claimed_by = excluded.claimed_by
+      WHERE tombstones.claimed_until <= excluded.claimed_until;
   END IF;
   DELETE FROM bodies WHERE rowid = old.rowid;
   DELETE FROM vectors WHERE rowid = old.rowid;

@@ -181,8 +181,7 @@ class SharedChroma(ChromaLink):
             return False
         try:
             chroma = self._opened()
-            back = outbox.written_again(database, [key for key, _ in claimed.deleted])
-            chroma.delete([key for key, _ in claimed.deleted if key not in back])
+            chroma.delete(claimed.gone)
             chroma.upsert(claimed.rows)
             outbox.settle(database, claimed)
         except (ChromaError, StoreUnavailableError):

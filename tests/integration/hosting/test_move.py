@@ -142,7 +142,7 @@ def columns_of_postgres(address: str, table: str) -> set[str]:
 def test_every_column_is_moved(folder: Path, address: str, embedder: MiniLmEmbedder) -> None:
     """Proves: HOST-4 (a new column or table of either backend has to be named in `copied_tables`, or here)."""
     MemoryStore.open(address, embedder=embedder).close()
-    waiting = {"state", "claimed_until"}
+    waiting = {"state", "claimed_until", "claimed_by"}
     own = {"records": waiting, "tombstones": waiting, "fts": {"rowid", "tenant"}}
     own |= {name: {"tenant"} for name in ("bodies", "vectors", "tokens", "pieces", "record_tags")}
     with closing(sqlite3.connect(folder / "sidecar.sqlite3")) as connection:

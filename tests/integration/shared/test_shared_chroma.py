@@ -208,3 +208,57 @@ def test_an_idle_process_sends_to_the_collection_that_another_has_begun(address,
             idle._session.connection.flush_after_commit()
             until(lambda: is_delivered(one))
             assert sides_are_equal(one)
+
+
+def lapse(store: MemoryStore) -> None:
+    """Let time pass until every claim has lapsed."""
+    with store._session.database.transaction() as connection:
+        for table in ("records", "tombstones"):
+            connection.execute(f"UPDATE {table} SET claimed_until = 1 WHERE claimed_until > 0")
+
+
+def test_a_claim_that_has_lapsed_acknowledges_and_releases_nothing(address):
+    """What another has claimed since stays that one's. Proves: HOST-2."""
+    with (
+        MemoryStore.open(address, embedder=WordHashEmbedder()) as one,
+        MemoryStore.open(address, embedder=WordHashEmbedder()) as other,
+    ):
+        slow, quick = one._session.database, other._session.database
+        one.upsert(numbered(0, 3))
+        one.delete(["r2"])
+        late = outbox.claim(slow)
+        lapse(one)
+        taken = outbox.claim(quick)
+        assert (len(taken.rows), len(taken.gone)) == (2, 1)
+        outbox.settle(slow, late)
+        assert outbox.count_waiting(slow) == (2, 1) and not outbox.claim(slow)
+        outbox.settle(quick, taken)
+        assert outbox.count_waiting(slow) == (0, 0) and not outbox.claim(slow)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_slow_process_sends_late_is_sent_again(address, chroma, fails):
+    """An older record, one that was deleted, and a deletion of one that is back come last. Proves: HOST-2, HOST-3."""
+    with opened(address, chroma) as one, opened(address, chroma) as other:
+        one.upsert([*numbered(0, 3), *numbered(7, 8)])
+        until(lambda: is_delivered(one))
+        for store in (one, other):
+            store._session.connection.disconnect()  # only what follows sends
+        database, index = one._session.database, other._session.connection._opened()
+        one.upsert([{"id": name, "text": "the first words"} for name in ("r0", "r1")])
+        one.delete(["r2"])
+        late = outbox.claim(database)
+        assert len(late.rows) == 2 and len(late.gone) == 1
+        lapse(one)
+        one.upsert([{"id": name, "text": "the last words"} for name in ("r0", "r2")])
+        one.delete(["r1"])
+        while other._session.connection._send_once():
+            pass
+        assert is_delivered(other) and sides_are_equal(other)
+        index.delete(late.gone)
+        index.upsert(late.rows)
+        assert not sides_are_equal(other)
+        (outbox.release if fails else outbox.settle)(database, late)
+        while other._session.connection._send_once():
+            pass
+        assert is_delivered(other) and sides_are_equal(other)
