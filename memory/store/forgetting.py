@@ -119,8 +119,10 @@ def sweep(session: StoreSession, writer: RecordWriter, rules: Sequence[Retention
         for tenant in retention.tenants_named_by(database, rule, now):
             predicate = retention.with_rule(compile_predicate(Scope(tenant=tenant)), rule, now)
             ruled += _delete_all(session, writer, tenant, partial(record_queries.first_ids, database, predicate))
-    with session.exclusive(None):
-        old = versions.sweep_versions(database, session.history_days, now)
+    old, days = 0, session.history_days
+    for tenant in versions.tenants_with_old_versions(database, days, now):
+        with session.exclusive([tenant]):
+            old += versions.sweep_versions(database, tenant, days or 0, now)
     report = SweepReport(expired, ruled, old)
     if report != SweepReport():
         words = "a sweep erased %s expired records, %s that no rule retains, and %s versions"

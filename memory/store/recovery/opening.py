@@ -21,14 +21,14 @@ from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuilda
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import send_all_again
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths
+from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths, indexed_paths
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import MOVING_META_KEY
-from recall_loop.memory.store.tables.upgrades import check_schema, upgrade_tables
+from recall_loop.memory.store.tables.upgrades import check_schema, is_current, upgrade_tables
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from recall_loop.memory.store.embed.embedders import Embedder
 
@@ -83,26 +83,49 @@ def open_schema(
 ) -> OpenSchema:
     """Open a schema of PostgreSQL, making it as needed; see `MemoryStore.open`.
 
-    What changes all of it is done by one process while the others wait.
+    What changes all of it is done by one process while the others wait, who else neither wait nor are waited for.
     """
     database = PostgresDatabase(PostgresAddress.parse(address), create=create, read_only=read_only)
     files = OpenSchema(database, read_only, given.api_key if given else None)
     with _closed_on_error(files):
         _check_moved(files)
-        if read_only:
+        wanted = None if attributes is None else checked_paths(attributes)
+        if read_only or _is_ready(files, embedder, given, re_embed=re_embed, move=move, attributes=wanted):
             _check_marker(files, embedder, re_embed=False)
             return files
         with database.exclusive(None):
             if not marker_of(database):
                 database.set_meta(recovery.new_marker(embedder))
             _note_server(files, given, move=move)
-            before = marker_of(database)
+            before = marker_of(database)["generation"]
             _check_marker(files, embedder, re_embed=re_embed)
-            if marker_of(database) != before:
+            if marker_of(database)["generation"] != before:
                 with database.transaction() as connection:
                     send_all_again(connection)
-            _declare_attributes(files, attributes)
+            _declare_attributes(files, wanted)
     return files
+
+
+def _is_ready(
+    files: OpenSchema,
+    embedder: Embedder,
+    given: ChromaServer | None,
+    *,
+    re_embed: bool,
+    move: bool,
+    attributes: Collection[str] | None,
+) -> bool:
+    """Return whether a schema can be opened for writing as it stands."""
+    database = files.database
+    marker = marker_of(database)
+    if not is_current(marker) or not recovery.has_current_words(database):
+        return False
+    known = chroma_server.server_from_meta(database.meta())
+    if given is not None and given.url is not None and (known is None or move):
+        return False
+    chroma_server.resolve_server(files.place, known, given, local=False)
+    same = attributes is None or set(attributes) == set(indexed_paths(database))
+    return same and not (re_embed and marker["fingerprint"] != embedder.fingerprint)
 
 
 def schema_exists(address: str) -> bool:

@@ -85,17 +85,27 @@ def _is_end(change: RecordChange) -> bool:
     return after is not None and before != after
 
 
-def sweep_versions(database: Database, days: int | None, now: int) -> int:
-    """Delete versions that are older than so many days, of all tenants; return how many. None = none of them.
+def tenants_with_old_versions(database: Database, days: int | None, now: int) -> list[str]:
+    """Return the tenants that have versions older than so many days; None = no age is too old.
 
     Raises:
         StoreUnavailableError: SQLite fails.
     """
-    limit = None if days is None else now - days * MICROSECONDS_PER_DAY
-    if limit is None or not database.fetch("SELECT 1 FROM versions WHERE changed_at < ? LIMIT 1", (limit,)):
-        return 0
+    if days is None:
+        return []
+    query = "SELECT DISTINCT tenant FROM versions WHERE changed_at < ? ORDER BY tenant"
+    return [tenant for (tenant,) in database.fetch(query, (now - days * MICROSECONDS_PER_DAY,))]
+
+
+def sweep_versions(database: Database, tenant: str, days: int, now: int) -> int:
+    """Delete a tenant's versions that are older than so many days; return how many.
+
+    Raises:
+        StoreUnavailableError: SQLite fails.
+    """
+    old = (tenant, now - days * MICROSECONDS_PER_DAY)
     with database.transaction() as connection:
-        return connection.execute("DELETE FROM versions WHERE changed_at < ?", (limit,)).rowcount
+        return connection.execute("DELETE FROM versions WHERE tenant = ? AND changed_at < ?", old).rowcount
 
 
 def read_versions(database: Database, tenant: str, record_id: str, days: int | None) -> list[RecordVersion]:

@@ -11,6 +11,7 @@ import pytest
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables.attribute_index import indexed_paths
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
 from recall_loop.state.scope import Filters, Scope
 from tests.embedders import WordHashEmbedder
@@ -166,3 +167,20 @@ def test_options_of_an_address_stand_beside_ours(address):
         store.upsert([{"id": "a", "text": "the ferry"}])
     with opened(address) as store:
         assert texts(store) == {"the ferry"}
+
+
+def test_an_open_for_writing_waits_for_no_chunk_under_way(address):
+    """Only what has to be made or upgraded waits for its turn. Proves: HOST-2."""
+    with opened(address, indexed_attributes=["team"]) as one, ThreadPoolExecutor(1) as pool:
+        one.upsert([{"id": "a", "text": "the ferry"}])
+        one.update("a", {"text": "the lantern"})
+        assert len(one.history("a")) == 1
+        with one._session.exclusive(["busy"]):  # a chunk that takes long
+            with opened(address, indexed_attributes=["team"], history_days=0) as other:
+                assert one.history("a") == []  # its open has swept
+                other.upsert([{"id": "b", "text": "the harbour"}])
+            waiting = pool.submit(opened, address, indexed_attributes=["team", "age"])
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=1)
+        with waiting.result(timeout=30) as other:
+            assert set(indexed_paths(other._session.database)) == {"team", "age"}
