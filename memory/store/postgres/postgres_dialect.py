@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.postgres.marks import without_nul
-from recall_loop.memory.store.tables.attribute_index import INDEX_KEY
-from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
+from recall_loop.memory.store.postgres import postgres_attributes
+from recall_loop.memory.store.postgres.postgres_attributes import as_json, narrowing, steps_sql, value_sql
+from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
@@ -23,30 +23,30 @@ class PostgresDialect:
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
     ) -> tuple[list[str], list[Any]]:
-        """Return conditions on attributes; PostgreSQL itself knows which of them have an index."""
-        del tenant, numbers
+        """Return conditions on attributes, narrowed by the values of declared paths."""
+        narrow: list[str] = []
         clauses: list[str] = []
+        narrow_params: list[Any] = []
         params: list[Any] = []
         for path, operators in iterate_conditions(conditions):
+            found = narrowing(numbers[path], tenant, operators) if path in numbers else None
+            if found is not None:
+                narrow.append(found[0])
+                narrow_params += found[1]
             for operator, value in operators.items():
-                clause, values = _condition(_value("j.record", path), operator, value)
+                clause, values = _condition(value_sql("j.record", path), operator, value)
                 clauses.append(clause)
                 params += values
         if not clauses:
             return [], []
-        return [f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(clauses)})"], params
+        read = f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(clauses)})"
+        return [*narrow, read], [*narrow_params, *params]
 
     def index_attributes(
         self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
     ) -> None:
-        """Make and drop an index of each attribute's value, for conditions of equality."""
-        del kept
-        for number in dropped.values():
-            connection.execute(f"DROP INDEX IF EXISTS {_index_name(number)}")
-        for path, number in added.items():
-            # Of hashes: an entry of a B-tree has a greatest length, an attribute has none.
-            value = _value("record", path)
-            connection.execute(f"CREATE INDEX IF NOT EXISTS {_index_name(number)} ON bodies USING hash (({value}))")
+        """Keep the values of these paths in a table of their own; see `postgres_attributes`."""
+        postgres_attributes.index_attributes(connection, kept, added, dropped)
 
     def posting(self, facets: Sequence[str], token: str) -> tuple[str, Any]:
         """Return a condition on the words of a row, among which a facet begins with `#`."""
@@ -59,27 +59,10 @@ class PostgresDialect:
 
     def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
         """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB writes numbers anew."""
-        steps = _steps(path)
+        steps = steps_sql(path)
         plain = f"CAST(CAST({body} AS JSON){steps} AS TEXT)"
         other = f"CAST(json_of({body}){steps} AS TEXT)"
         return f"CASE WHEN strpos({body}, '\\u0000') = 0 THEN {plain} ELSE {other} END", ()
-
-
-def _index_name(number: int) -> str:
-    return INDEX_KEY.replace(":", "_") + str(number)
-
-
-def _quoted(text: str) -> str:
-    return "'" + without_nul(text).replace("'", "''") + "'"
-
-
-def _value(body: str, path: str) -> str:
-    """Return SQL for the value of an attribute as JSONB; NULL where there is none."""
-    return f"json_of({body}){_steps(path)}"
-
-
-def _steps(path: str) -> str:
-    return " -> 'attributes'" + "".join(f" -> {_quoted(name)}" for name in split_path(path))
 
 
 def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:
@@ -89,10 +72,10 @@ def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:
         return _any_of(value, wanted)
     if operator == "eq":
         found = f"coalesce({value}, {_NULL})" if wanted is None else f"({value})"
-        return f"{found} = CAST(? AS JSONB)", [_json(wanted)]
+        return f"{found} = CAST(? AS JSONB)", [as_json(wanted)]
     if operator == "ne":
         sign = "<>" if wanted is None else "IS DISTINCT FROM"
-        return f"({value}) {sign} CAST(? AS JSONB)", [_json(wanted)]
+        return f"({value}) {sign} CAST(? AS JSONB)", [as_json(wanted)]
     return _comparison(value, _ORDER[operator], wanted)
 
 
@@ -111,11 +94,4 @@ def _comparison(value: str, sign: str, wanted: JsonScalar) -> tuple[str, list[An
 def _any_of(value: str, wanted: Iterable[JsonScalar]) -> tuple[str, list[Any]]:
     given = list(wanted)
     found = f"coalesce({value}, {_NULL})" if None in given else f"({value})"
-    return f"{found} IN (SELECT jsonb_array_elements(CAST(? AS JSONB)))", [_json(given)]
-
-
-def _json(value: JsonScalar | list[JsonScalar]) -> str:
-    """Return a value as JSON that JSONB takes: it knows no NUL character, and records are read the same way."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_json, value))}]"
-    return json.dumps(without_nul(value) if isinstance(value, str) else value)
+    return f"{found} IN (SELECT jsonb_array_elements(CAST(? AS JSONB)))", [as_json(given)]

@@ -6,10 +6,12 @@ statements run on both. The functions are those of SQLite's that the statements 
 
 from __future__ import annotations
 
+from recall_loop.memory.store.postgres.postgres_attributes import ATTRIBUTE_KEYS
+
 # Tables with a column `tenant`, whose rows only that tenant's connections see (HOST-5).
 GUARDED = (
     *("tenants", "records", "memberships", "deleted", "versions"),
-    *("bodies", "vectors", "tokens", "pieces", "record_tags", "fts"),
+    *("bodies", "vectors", "tokens", "pieces", "record_tags", "fts", "attribute_values"),
 )
 # Parts of a record get its tenant when they are written.
 _PARTS = ("bodies", "vectors", "tokens", "pieces", "record_tags", "fts")
@@ -127,6 +129,11 @@ CREATE INDEX versions_before ON versions (tenant, json_extract(before, '$.supers
 CREATE INDEX versions_after ON versions (tenant, json_extract(after, '$.superseded_by'))
   WHERE json_extract(after, '$.superseded_by') IS NOT NULL;
 CREATE TABLE fts (rowid bigint PRIMARY KEY, facets {_TEXT} NOT NULL, "window" {_TEXT} NOT NULL, tenant {_TEXT});
+CREATE TABLE attribute_values (
+  path integer NOT NULL, tenant {_TEXT} NOT NULL, value {_TEXT} NOT NULL, record bigint NOT NULL,
+  PRIMARY KEY (path, tenant, value, record)
+);
+CREATE INDEX attribute_values_record ON attribute_values (record);
 CREATE TABLE postings (rowid bigint PRIMARY KEY, words bigint[] NOT NULL);
 CREATE INDEX postings_words ON postings USING gin (words);
 """
@@ -215,4 +222,4 @@ CREATE POLICY one_tenant ON {table} USING (is_visible(tenant));
     for table in _PARTS
 )
 
-DDL = _FUNCTIONS + _TABLES + _TRIGGERS + _POLICIES
+DDL = _FUNCTIONS + ATTRIBUTE_KEYS + _TABLES + _TRIGGERS + _POLICIES

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import Any
 
-from recall_loop.memory.store.tables.attribute_index import INDEX_KEY
+from recall_loop.memory.store.tables.attribute_index import INDEX_KEY, needs_value
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
 _FALSE, _TRUE, _NULL, _OTHER = "x'00'", "x'01'", "x'02'", "x'03'"
@@ -80,7 +80,7 @@ def attribute_clauses(
     plain_params: list[Any] = []
     for path, operators in iterate_conditions(conditions):
         wanted, values = _wanted(value_sql("j.record", path), operators)
-        if path in numbers and any(_needs_value(name, value) for name, value in operators.items()):
+        if path in numbers and any(needs_value(name, value) for name, value in operators.items()):
             among, _ = _wanted("v.value", operators)
             clauses.append(_indexed(numbers[path], among, wanted))
             params += [tenant, *values, tenant, *values]
@@ -104,15 +104,6 @@ def _indexed(number: int, among: Iterable[str], wanted: Iterable[str]) -> str:
   SELECT j.rowid FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM meta m WHERE m.key = '{INDEX_KEY}{number}'))
     CROSS JOIN records q CROSS JOIN bodies j
     WHERE q.tenant = ? AND j.rowid = q.rowid AND {" AND ".join(wanted)})"""
-
-
-def _needs_value(operator: str, value: Any) -> bool:
-    """Return whether an operator holds only for records that have the attribute."""
-    if operator == "exists":
-        return bool(value)
-    if operator == "in":
-        return None not in value
-    return (operator == "ne") is (value is None)
 
 
 def _wanted(column: str, operators: Mapping[str, Any]) -> tuple[list[str], list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -75,6 +75,15 @@ def declare_paths(database: Database, wanted: Collection[str]) -> None:
         set_meta(connection, {f"{INDEX_KEY}{number}": path for path, number in added.items()})
         database.dialect.index_attributes(connection, kept, added, dropped)
     _log.info("attribute indexes changed", extra={"made": len(new), "dropped": len(dropped)})
+
+
+def needs_value(operator: str, value: Any) -> bool:
+    """Return whether an operator holds only for records that have the attribute."""
+    if operator == "exists":
+        return bool(value)
+    if operator == "in":
+        return None not in value
+    return (operator == "ne") is (value is None)
 
 
 def _next_number(connection: Connection) -> int:

@@ -13,8 +13,9 @@ from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.postgres.postgres_schema import GUARDED
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.tables import record_queries
+from recall_loop.memory.store.tables.attribute_index import declare_paths, indexed_paths
 from recall_loop.memory.store.tables.predicate import compile_predicate
-from recall_loop.state.scope import Scope
+from recall_loop.state.scope import Filters, Scope
 from tests.embedders import WordHashEmbedder
 from tests.foreign.postgres_backend import PostgresServer
 
@@ -30,13 +31,14 @@ def store(postgres: PostgresServer) -> Iterator[MemoryStore]:
         connection.execute("CREATE ROLE server LOGIN")
         connection.execute("CREATE DATABASE served OWNER server")
     place = postgres.url.replace("postgres:@", "server@").replace("/postgres?", "/served?")
-    with MemoryStore.open(place, embedder=WordHashEmbedder()) as opened:
+    with MemoryStore.open(place, embedder=WordHashEmbedder(), indexed_attributes=["team", "size"]) as opened:
         for tenant in (MINE, THEIRS):
             records = [
                 {"id": "a", "text": f"{tenant} ferry", "tags": ["t"], "agent_id": "g", "group_id": "h"},
                 {"id": "b", "text": f"{tenant} lantern", "session": "s"},
                 {"id": "c", "text": f"{tenant} moved", "subject": "x", "fact_type": "y", "object": "z"},
             ]
+            records[0]["attributes"] = {"team": tenant, "size": len(tenant)}
             opened.upsert(records, tenant=tenant)
             opened.update("a", {"text": f"{tenant} harbour"}, tenant=tenant)
             opened.delete(["b"], tenant=tenant)
@@ -90,3 +92,46 @@ def test_a_tenant_whose_name_looks_like_the_setting_sees_itself_only(store: Memo
         store.upsert([{"id": "a", "text": f"of {tenant}"}], tenant=tenant)
         tables = store._session.database.for_tenant(tenant)
         assert tables.fetch("SELECT tenant FROM records") == [(tenant,)]
+
+
+CONDITIONS = [
+    ({"team": MINE}, 2),
+    ({"team": {"in": [MINE, THEIRS]}}, 2),
+    ({"size": {"gte": 4, "lt": 5}}, 2),
+    ({"team": {"lte": "n"}, "size": {"exists": True}}, 2),
+    ({"long": "x" * 300 + "1"}, 1),
+    ({"long": {"gt": "x" * 300 + "1", "lt": "y"}}, 2),
+    ({"long": {"lt": "x" * 300 + "2", "ne": None}}, 1),
+]
+
+
+@pytest.mark.parametrize(("conditions", "count"), CONDITIONS)
+def test_declared_attributes_are_looked_up_behind_the_guard(
+    store: MemoryStore, conditions: dict[str, object], count: int
+) -> None:
+    """In their index, by what PostgreSQL may work out before it has asked who sees a row. Proves: HOST-5, API-4."""
+    tables = store._session.database
+    declare_paths(tables, ["team", "size", "long"])
+    long = "x" * 300
+    attributes = [{"long": f"{long}{at}"} for at in (1, 2, 3)] + [{"team": MINE, "size": 4}]
+    attributes += [{"team": f"t{at}", "size": at, "long": f"y{at}"} for at in range(5, 505)]
+    for tenant in (MINE, THEIRS):
+        store.upsert(
+            [{"id": f"d{at}", "text": str(at), "attributes": one} for at, one in enumerate(attributes)], tenant=tenant
+        )
+    tables.compact()
+    filters = Filters(attributes=conditions)
+    assert store.count(Scope(tenant=MINE), filters) == count
+    seen = tables.for_tenant(MINE)
+    predicate = compile_predicate(Scope(tenant=MINE), filters, indexed=indexed_paths(tables), dialect=tables.dialect)
+    plan = "\n".join(
+        line
+        for (line,) in seen.fetch(f"EXPLAIN SELECT r.rowid FROM records r WHERE {predicate.where}", predicate.params)
+    )
+    assert "using attribute_values_pkey" in plan and "Seq Scan on bodies" not in plan
+    condition = next(line for line in plan.splitlines() if "Index Cond" in line and "path = " in line)
+    assert "value" in condition or "exists" in str(conditions)
+    query = f"SELECT r.id FROM records r WHERE {predicate.where} ORDER BY r.id"
+    before = seen.fetch(query, predicate.params)
+    declare_paths(tables, [])  # between a look at what is declared and a query
+    assert len(before) == count and seen.fetch(query, predicate.params) == before
