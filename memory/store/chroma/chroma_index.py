@@ -9,6 +9,7 @@ that couldn't start is handed out again for the same folder.
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ UPSERT_BATCH = 1000
 # Candidates that a search of the graph keeps: recall .994 instead of .979 at 100,000 rows, for 1-2 ms.
 _SEARCH_WIDTH = 400
 _COMPLETE = "complete"
+# For so long a count holds, as far as this process doesn't write: others may.
+SIZE_SECONDS = 10.0
 # Most results of one query of Chroma Cloud, unless more was agreed with it.
 _CLOUD_RESULTS = 300
 # Chroma walks over all rows before an offset: thousand by thousand, a million rows take it most of an hour. So a
@@ -73,6 +76,7 @@ class ChromaIndex:
         self.location = location
         self._process = os.getpid()
         self._size: int | None = None
+        self._size_until = 0.0
         self._companion: Any = None
         self._name = _collection_name(location)
         self._lock_monitor = DatabaseLockMonitor(location) if isinstance(location, Path) else None
@@ -156,10 +160,12 @@ class ChromaIndex:
             return int(self.collection.count())
 
     def size(self) -> int:
-        """Return the number of rows as far as this client knows; counting takes Chroma longer than searching."""
-        if self._size is None:
-            self._size = self.count()
-        return self._size
+        """Return the number of rows as it was some seconds ago; counting takes Chroma longer than searching."""
+        size, until = self._size, self._size_until
+        if size is None or time.monotonic() >= until:
+            size = self._size = self.count()
+            self._size_until = time.monotonic() + SIZE_SECONDS
+        return size
 
     def upsert(self, rows: Sequence[ChromaRow]) -> None:
         """Write rows; one that is there is replaced."""

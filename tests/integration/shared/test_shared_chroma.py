@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from chromadb import HttpClient
 
+from recall_loop.memory.store.chroma import chroma_index
 from recall_loop.memory.store.index import vector_search
 from recall_loop.memory.store.shared import outbox
 from recall_loop.memory.store.store import MemoryStore
@@ -262,3 +263,20 @@ def test_what_a_slow_process_sends_late_is_sent_again(address, chroma, fails):
         while other._session.connection._send_once():
             pass
         assert is_delivered(other) and sides_are_equal(other)
+
+
+def test_a_reader_knows_how_many_rows_others_have_sent(address, chroma, monkeypatch):
+    """Else it would compare every vector where it had better ask the server. Proves: HOST-2, SEARCH-9."""
+    monkeypatch.setattr(chroma_index, "SIZE_SECONDS", 0.2)
+    with (
+        opened(address, chroma) as writer,
+        MemoryStore.open(address, embedder=WordHashEmbedder(), read_only=True) as reader,
+    ):
+        writer.upsert(numbered(0, 1))
+        until(lambda: is_delivered(writer))
+        with reader._session.searching() as index:
+            assert index is not None and index.size() == 1
+            writer.upsert(numbered(1, 300))
+            until(lambda: is_delivered(writer))
+            until(lambda: index.size() == 300, 10)
+            assert len(index.nearest(np.asarray(reader.embedder.embed_queries(["word17"])), index.size())[0]) == 300
