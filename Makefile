@@ -98,6 +98,7 @@ import-proof: setup  ## Have mem0, LangGraph and Letta's client write stores, im
 ray-proof: setup  ## Run a batch on a local Ray cluster, kill actors, and compare the lines with a local run's
 	$(PYTHON) -m pip install -q 'ray>=2.60,<3'
 	$(PYTHON) benchmarks/ray_proof.py $(RAY)
+	$(PYTHON) benchmarks/ray_proof.py --backend postgres $(RAY)
 	$(PYTHON) -m pytest -q -m ray
 
 peers: setup  ## Compare with other memories, each in an environment made for it; PEERS='--sets musique --peers bm25s,mem0'

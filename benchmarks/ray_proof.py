@@ -1,9 +1,9 @@
 """A batch on a local Ray cluster of two actors beside the same batch here, and once more with actors killed.
 
-    python benchmarks/ray_proof.py [--requests N] [--actors N]
+    python benchmarks/ray_proof.py [--requests N] [--actors N] [--backend postgres]
 
-Needs the ray extra (80 MB to download, 240 MB on disk). Begins a Chroma server and a cluster, both on the loopback
-address; leaves with 1 where a line differs or a port is open to other machines.
+Needs the ray extra (80 MB to download, 240 MB on disk). Begins a Chroma server or a PostgreSQL, and a cluster, all on
+the loopback address; leaves with 1 where a line differs or a port is open to other machines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from recall_loop.graph.batch.batch_run import stream_batch
 from recall_loop.graph.batch.ray_engine import RayCluster
 from recall_loop.memory.store.store import MemoryStore
 from tests.chroma_server import ChromaProcess
+from tests.foreign.postgres_backend import PostgresServer
 
 THINGS = ("anchor", "birch", "cellar", "dune", "ember", "ferry", "garnet", "harbour")
 console = Console()
@@ -94,28 +96,39 @@ def run(asked: list[dict[str, Any]], store: MemoryStore, cluster: RayCluster | N
     return found
 
 
+@contextmanager
+def place(backend: str) -> Iterator[tuple[Path | str, str | None]]:
+    """Give a place for a store, and its Chroma server: in PostgreSQL vectors are compared without one."""
+    with tempfile.TemporaryDirectory(prefix="recall-loop-ray-") as folder:
+        if backend == "postgres":
+            yield PostgresServer().address("ray"), None
+            return
+        server = ChromaProcess(Path(folder) / "server")
+        server.start()
+        try:
+            yield Path(folder) / "store", server.url
+        finally:
+            server.kill()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--actors", type=int, default=2)
+    parser.add_argument("--backend", choices=("sqlite", "postgres"), default="sqlite")
     args = parser.parse_args()
     cluster = RayCluster(actors=args.actors)
-    with tempfile.TemporaryDirectory(prefix="recall-loop-ray-") as folder:
-        server = ChromaProcess(Path(folder) / "server")
-        server.start()
-        try:
-            records = [
-                {"id": f"r{n}", "kind": "fact", "text": f"The {THINGS[n % 8]} of room {n % 50} is on shelf {n}."}
-                for n in range(2000)
-            ]
-            with MemoryStore.open(Path(folder) / "store", url=server.url) as store:
-                store.upsert(records)
-            asked = [request(number) for number in range(args.requests)]
-            with MemoryStore.open(Path(folder) / "store", read_only=True) as store:
-                here = run(asked, store, None)
-                same = [run(asked, store, cluster) == here, run(asked, store, cluster, kills=3) == here]
-        finally:
-            server.kill()
+    asked = [request(number) for number in range(args.requests)]
+    records = [
+        {"id": f"r{n}", "kind": "fact", "text": f"The {THINGS[n % 8]} of room {n % 50} is on shelf {n}."}
+        for n in range(2000)
+    ]
+    with place(args.backend) as (where, url):
+        with MemoryStore.open(where, url=url) as store:
+            store.upsert(records)
+        with MemoryStore.open(where, read_only=True) as store:
+            here = run(asked, store, None)
+            same = [run(asked, store, cluster) == here, run(asked, store, cluster, kills=3) == here]
     console.print(f"line by line the same: {same[0]}, with killed actors: {same[1]}")
     console.print_json(json.dumps({"requests": args.requests, "same": same}))
     return 0 if all(same) else 1
