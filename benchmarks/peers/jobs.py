@@ -25,7 +25,6 @@ from recall_loop.text.words.stop_words import STOP_WORDS
 
 RECORDS, STOP_WORDS_FILE = "records.jsonl", "stop_words.txt"
 MULTILINGUAL = "multilingual"
-_BATCH = 256
 _DATES = {"en": "{0.day} {0:%B %Y}", "zh": "{0.year}年{0.month}月{0.day}日"}
 
 
@@ -39,7 +38,7 @@ class PeerSet:
         note: what must be known to read its figures, in a sentence or two.
         kinds: documents to load, as for `recall-loop eval`.
         collections: those to load; None = all of them.
-        sessions: what a session index takes for one: the set's own, or a `day`; None = it has none.
+        sessions: whether documents are parts of sessions; where they aren't, a session index has nothing to add.
         language: of its texts, a code of ISO 639-1.
         dated: whether a text begins with its date, for peers that have no field for it.
         wide: whether gold is every trace of the answer, so that any of it may do.
@@ -51,7 +50,7 @@ class PeerSet:
     note: str = ""
     kinds: str | None = None
     collections: tuple[str, ...] | None = None
-    sessions: str | None = "session"
+    sessions: bool = True
     language: str = "en"
     dated: bool = False
     wide: bool = False
@@ -61,7 +60,7 @@ class PeerSet:
 _PHONE = (
     "A year of one person's phone: messages, calls, calendar, notes, pushes, whole talks with an assistant. Gold is "
     "every trace of what the answer is about, also those that don't tell it: read any@10 and nDCG@10 beside Recall@10. "
-    "Peers get the date before each text; a session is a day."
+    "Peers get the date before each text."
 )
 _SELF_TALK = (
     "Talks of one person with an assistant. A question is a turn of the user, and sees only what was there before its "
@@ -78,17 +77,18 @@ SETS = {
         f"{_PHONE} Machine-translated from the Chinese.",
         kinds="all",
         collections=("lb-en-songyajing",),
-        sessions="day",
+        sessions=False,
         dated=True,
         wide=True,
     ),
     "lifebench-zh": PeerSet(
         "LifeBench, Chinese",
         "other/lifebench-zh",
-        f"{_PHONE} All peers get the vectors of the multilingual embedder, and bm25s its texts cut into words.",
+        f"{_PHONE} All peers get the vectors of the multilingual embedder, and bm25s its texts cut into words; the "
+        "word indexes of LlamaIndex and mem0 know no words of Chinese.",
         kinds="all",
         collections=("lb-zh-songyajing",),
-        sessions="day",
+        sessions=False,
         language="zh",
         dated=True,
         wide=True,
@@ -98,9 +98,9 @@ SETS = {
     "musique": PeerSet(
         "MuSiQue",
         "musique",
-        "Passages of an encyclopaedia; two to four of them have to be found for one answer. There are no sessions.",
+        "Passages of an encyclopaedia; two to four of them have to be found for one answer.",
         kinds="all",
-        sessions=None,
+        sessions=False,
     ),
 }
 
@@ -166,8 +166,8 @@ def _document(data: PeerSet, collection: str, plain: dict[str, Any]) -> dict[str
     if data.dated and made is not None:
         hour = f" {made:%H:%M}" if made.hour or made.minute else ""
         text = f"{_DATES[data.language].format(made)}{hour} {text}"
-    session = str(made.date() if made else None) if data.sessions == "day" else plain.get("session")
-    return {"id": plain["id"], "collection": collection, "text": text, "session": f"{collection}: {session}"}
+    session = f"{collection}: {plain.get('session')}"
+    return {"id": plain["id"], "collection": collection, "text": text, "session": session}
 
 
 def _sessions(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -195,13 +195,12 @@ def _embed(
     # The authors' weights of MiniLM, as anybody has them: those for talk are Recall Loop's own.
     embedder = make_embedder(Settings(embedder="minilm-plain" if data.embedder == "minilm" else data.embedder))
     embedder.embed_queries(["the model is loaded before the clock runs"])
-    texts, parts, started = list(dict.fromkeys(documents)), [], time.perf_counter()
-    for start in range(0, len(texts), _BATCH):
-        parts.append(embedder.embed_documents(texts[start : start + _BATCH]))
+    texts, started = list(dict.fromkeys(documents)), time.perf_counter()
+    parts = [embedder.embed_documents(texts)]
     rate = len(texts) / (time.perf_counter() - started)
-    further = [text for text in dict.fromkeys(sessions) if text not in set(texts)]
-    parts += [embedder.embed_documents(further[at : at + _BATCH]) for at in range(0, len(further), _BATCH)]
-    asked, times = [text for text in dict.fromkeys(questions)], []
+    further = list(dict.fromkeys(sessions))
+    parts.append(embedder.embed_documents(further))
+    asked, times = list(dict.fromkeys(questions)), []
     for text in asked:
         began = time.perf_counter()
         parts.append(embedder.embed_queries([text]))

@@ -140,8 +140,10 @@ def test_a_question_sees_what_was_written_before_it(
     assert read(out)["sets"][0]["peers"][0]["recall@5"] == 1.0
 
 
-def test_the_session_index_takes_the_documents_of_the_best_sessions(runner: Any, diary: Path, tmp_path: Path) -> None:
-    """Whole sessions are embedded; a set without sessions isn't asked of it.
+def test_the_session_index_takes_the_documents_of_the_best_sessions(
+    runner: Any, diary: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whole sessions are embedded, and their documents found; where there are none it isn't asked.
 
     Proves: OPS-4.
     """
@@ -149,10 +151,13 @@ def test_the_session_index_takes_the_documents_of_the_best_sessions(runner: Any,
     assert runner.main(["--data", str(diary), "--peers", "sessions", "--json", str(out)]) == 0
     (row,) = read(out)["sets"][0]["peers"]
     assert row["recall@5"] == 1.0 and set(row["versions"]) == {"numpy"}
+    monkeypatch.setitem(runner.SETS, "diary", runner.PeerSet("Diary", str(diary), sessions=False))
+    assert runner.main(["--sets", "diary", "--peers", "sessions,recall-loop", "--json", str(out)]) == 0
+    assert [each["name"] for each in read(out)["sets"][0]["peers"]] == ["recall-loop"]
 
 
 def test_texts_begin_with_their_date_where_a_set_says_so(runner: Any, diary: Path, tmp_path: Path) -> None:
-    """In the words of its language, and a day is a session where that is said.
+    """In the words of its language; an unknown collection is refused.
 
     Proves: OPS-4.
     """
@@ -162,12 +167,10 @@ def test_texts_begin_with_their_date_where_a_set_says_so(runner: Any, diary: Pat
         ("en", "1 February 2025 Ada: The ferry leaves at nine.", "1 March 2025 09:05 "),
         ("zh", "2025年2月1日 Ada: The ferry leaves at nine.", "2025年3月1日 09:05 "),
     ):
-        data = jobs.PeerSet("Diary", "diary", sessions="day", dated=True, language=language)
+        data = jobs.PeerSet("Diary", "diary", dated=True, language=language)
         dataset, prompts = jobs.load_questions(data, tmp_path, None, 0)
         job = jobs.write_job(tmp_path, data, dataset, prompts, vectors=False)
         assert job.texts["s", "s/1"] == first and job.texts["s", "s/3"].startswith(last)
-        sessions = [json.loads(line)["id"] for line in (tmp_path / "sessions.jsonl").read_text("utf-8").splitlines()]
-        assert sessions == ["s: 2025-02-01", "s: 2025-03-01"]
     unknown = jobs.PeerSet("Diary", "diary", collections=("t",))
     with pytest.raises(InvalidInputError, match=r"Diary\.collections"):
         jobs.load_questions(unknown, tmp_path, None, 0)
