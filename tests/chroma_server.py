@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -45,6 +48,16 @@ class ChromaProcess:
     def is_running(self) -> bool:
         """Tell whether it was started and has not ended since."""
         return self._process is not None and self._process.poll() is None
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Hold it up: it takes connections and answers none."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it at once, as a power cut would."""

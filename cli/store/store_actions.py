@@ -83,7 +83,8 @@ def verify(args: argparse.Namespace, settings: Settings) -> int:
         return 0 if report.sound else 1
     lines = [*report.findings, *(f"note: {note}" for note in report.notes)]
     if report.sound:
-        lines.append(f"Sound: {format_count(report.records or 0, 'record')}, the same on both sides.")
+        both = "" if report.chroma_rows is None else ", the same on both sides"
+        lines.append(f"Sound: {format_count(report.records or 0, 'record')}{both}.")
     screen = Screen()
     for line in lines:
         screen.line(line)

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow, join_row, split_row
-from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer, http_sessions, open_client
+from recall_loop.memory.store.chroma.chroma_server import (
+    ChromaLocation,
+    ChromaServer,
+    await_answer,
+    http_sessions,
+    open_client,
+)
 from recall_loop.memory.store.tables.database import METRIC
 from recall_loop.state.errors import RecallError, StoreError
 
@@ -132,13 +138,16 @@ class ChromaIndex:
             raise ChromaError("Chroma's files were removed or replaced while the store was open")
 
     def ping(self) -> None:
-        """Ask for a sign of life.
+        """Ask for a sign of life; a server has five seconds for it, however long its other answers may take.
 
         Raises:
             ChromaError: none came.
         """
         with guard("be reached"):
-            self._client.heartbeat()
+            if isinstance(self.location, ChromaServer):
+                await_answer(self.location)
+            else:
+                self._client.heartbeat()
 
     def marker(self) -> dict[str, str]:
         """Return the generation marker; empty if the collection was never completely filled."""

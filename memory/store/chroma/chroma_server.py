@@ -189,10 +189,7 @@ def _connect_server(server: ChromaServer, settings: Any) -> Any:
     import chromadb
 
     address = urlsplit(server.url or "")
-    try:
-        urlopen(f"{server.url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()
-    except HTTPError as answer:  # whatever it says, somebody is there
-        answer.close()
+    await_answer(server)
     client = chromadb.HttpClient(
         address.hostname or "",
         address.port or _PORTS[address.scheme],
@@ -205,6 +202,14 @@ def _connect_server(server: ChromaServer, settings: Any) -> Any:
     for session in http_sessions(client):
         session.timeout = _REQUEST_SECONDS
     return client
+
+
+def await_answer(server: ChromaServer) -> None:
+    """Ask a server for a sign of life; raises `OSError` where none comes within five seconds."""
+    try:
+        urlopen(f"{server.url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()
+    except HTTPError as answer:  # whatever it says, somebody is there
+        answer.close()
 
 
 def http_sessions(client: Any) -> list[Any]:

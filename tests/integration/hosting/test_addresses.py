@@ -91,7 +91,7 @@ def test_each_command_takes_an_address(
     assert "postgres:***@" in info
     assert "records       7" in info
     assert "in memory up to 200,000 records in scope; above: all vectors compared, from PostgreSQL" in info
-    assert "Sound: 7 records" in said("store", "verify", *where)
+    assert "Sound: 7 records.\n" in said("store", "verify", *where)
     assert len(said("store", "export", *where).splitlines()) == 7
     said("store", "update", "b3", 'tags=["home"]', *where)
     assert "1" in said("store", "history", "b3", *where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -243,3 +244,18 @@ def test_an_older_sidecar_takes_over_what_the_server_has(
     with opened(tmp_path / "a", server.url) as store:
         assert {record.id: record.text for record in store.scan()} == known
         assert store.maintenance.verify().sound and "taken over from Chroma" in store.repairs[0]
+
+
+def test_a_server_that_hangs_is_told_of_within_seconds(server: ChromaProcess, tmp_path: Path) -> None:
+    """It takes connections and answers none: whoever asks how the store is needn't wait for it. Proves: SEARCH-9."""
+    with opened(tmp_path / "a", server.url) as store:
+        store.upsert([turn(1)])
+        assert store.maintenance.probe() is None
+        with server.stopped():
+            began = time.monotonic()
+            assert "can't be reached" in str(store.maintenance.probe())
+            assert time.monotonic() - began < 20
+        until_healed = time.monotonic() + 30
+        while store.maintenance.probe() is not None:
+            assert time.monotonic() < until_healed
+            time.sleep(0.5)
