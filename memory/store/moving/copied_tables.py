@@ -1,7 +1,8 @@
 """The tables that a move copies, page by page in the order of their keys, and checksums of them.
 
 Tables and columns that are named nowhere here belong to one backend or follow from the others: triggers keep
-`memberships` and the values of attributes, and whether Chroma has a row is the target's own concern.
+`memberships` and the values of attributes, and whether Chroma has a row, and at which revision, is the target's own
+concern.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _names(columns: Sequence[str]) -> str:
 
 
 _RECORDS = """rowid tenant id key kind agent_id group_id user_id conversation_id session position role label fact_type
-created_at place thread order_key valid_until superseded_by slot terms window_terms revision changed expires_at acts
+created_at place thread order_key valid_until superseded_by slot terms window_terms changed expires_at acts
 commit_number checksum"""
 TABLES = tuple(
     CopiedTable(name, tuple(key.split()), tuple(columns.split()), by_triggers=name == "memberships")

@@ -92,24 +92,30 @@ def _check_source(database: Database, place: str, damaged: bool) -> None:
 
 
 @contextmanager
-def held_target(place: Path | str) -> Iterator[Database]:
+def held_target(place: Path | str, source: Database) -> Iterator[Database]:
     """Give the tables of the target, whatever is in them; a new folder's file gets its name at the end.
 
     Raises:
-        InvalidInputError: the folder holds a store that has lost its sidecar.
+        InvalidInputError: the folder holds a store that has lost its sidecar, or it is the source.
         StoreUnavailableError: it can't be reached.
         StoreLockedError: another process writes the folder.
         StoreReadOnlyError: the folder can't be written.
     """
     if isinstance(place, Path):
+        if source.file is not None and source.file.parent.resolve() == place.resolve():
+            raise InvalidInputError("target", str(place), FRESH_PLACE)
         with _target_file(place) as file:
             with _closing(SqliteDatabase(file, read_only=file.name == SIDECAR_FILE)) as database:
                 yield database
             file.replace(place / SIDECAR_FILE)
         return
     address = PostgresAddress.parse(place)
-    with _closing(PostgresDatabase(address)) as schema, schema.exclusive(None):
-        yield schema
+    with _closing(PostgresDatabase(address)) as schema:
+        # By whatever address: the source's lock would be waited for, which is held here.
+        if marker_of(schema).get("store") == marker_of(source)["store"]:
+            raise InvalidInputError("target", str(address), FRESH_PLACE)
+        with schema.exclusive(None):
+            yield schema
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def move_store(
         StoreUnavailableError: one of them can't be read or written, or the sides differ.
     """
     origin, goal, chosen = checked_place(source, "source"), checked_place(target, "target"), as_embedder(embedder)
-    with held_source(origin) as from_, held_target(goal) as to:
+    with held_source(origin) as from_, held_target(goal, from_) as to:
         check_embedder(shown_place(origin), marker_of(from_), chosen)
         moving = _Moving(from_, to, progress)
         resumed = moving.begin(shown_place(goal))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_link
@@ -46,6 +46,8 @@ class SharedChroma(ChromaLink):
         self._wake, self._stop = threading.Event(), threading.Event()
         self._sender: threading.Thread | None = None
         self._opening = threading.Lock()
+        self._retiring = threading.Lock()
+        self._retired: ChromaIndex | None = None
 
     def connect(self, *, may_rebuild: bool = True) -> None:
         """Begin to send what is pending, whoever wrote it; never fails, as a commit needs no Chroma."""
@@ -62,6 +64,17 @@ class SharedChroma(ChromaLink):
             self._wake.set()
             sender.join(_CLOSE_SECONDS)
         super().disconnect()
+        self.chroma, self._retired = self._retired, None
+        super().disconnect()
+
+    def _retire(self) -> None:
+        """Let go of the client; whoever works with it ends undisturbed, as it is closed when the next one goes."""
+        with self._retiring:
+            if self.chroma is not None:
+                retired, self._retired, self.chroma = self._retired, self.chroma, None
+                if retired is not None:
+                    with suppress(ChromaError):
+                        retired.close()
 
     def rebuild(self, progress: Callable[[int, int], None] | None) -> None:
         """Fill the collection of the store's generation anew, and wait for it.
@@ -71,7 +84,7 @@ class SharedChroma(ChromaLink):
         """
         if self._location is None:
             return
-        super().disconnect()
+        self._retire()
         with self._schema.database.transaction() as connection:
             outbox.send_all_again(connection)
         total = sum(outbox.count_waiting(self._schema.database))
@@ -139,7 +152,7 @@ class SharedChroma(ChromaLink):
             if self._location is None:
                 raise ChromaError("Chroma has no address")
             if self.chroma is None or self.chroma.location != self._location:
-                super().disconnect()
+                self._retire()
                 marker = marker_of(self._schema.database)
                 chroma = ChromaIndex(self._location, marker, create=not self._schema.read_only)
                 if not chroma.marker() and not self._schema.read_only:  # what is still to be sent, the outbox knows

@@ -142,7 +142,7 @@ def columns_of_postgres(address: str, table: str) -> set[str]:
 def test_every_column_is_moved(folder: Path, address: str, embedder: MiniLmEmbedder) -> None:
     """Proves: HOST-4 (a new column or table of either backend has to be named in `copied_tables`, or here)."""
     MemoryStore.open(address, embedder=embedder).close()
-    waiting = {"state", "claimed_until", "claimed_by"}
+    waiting = {"state", "revision", "claimed_until", "claimed_by"}
     own = {"records": waiting, "tombstones": waiting, "fts": {"rowid", "tenant"}}
     own |= {name: {"tenant"} for name in ("bodies", "vectors", "tokens", "pieces", "record_tags")}
     with closing(sqlite3.connect(folder / "sidecar.sqlite3")) as connection:
@@ -272,6 +272,19 @@ def test_what_can_not_be_moved(folder: Path, address: str, tmp_path: Path, embed
     assert not (tmp_path / "new" / "sidecar.sqlite3").exists()
 
 
+def test_a_store_is_not_moved_to_itself(folder: Path, address: str, embedder: MiniLmEmbedder) -> None:
+    """Nor is its own lock waited for, by whatever name it is called. Proves: HOST-4."""
+    MemoryStore.open(address, embedder=embedder).close()
+    began = time.monotonic()
+    for source, target in (
+        (address, f"{address}&application_name=other"),
+        (folder, folder.parent / "x" / ".." / "store"),
+    ):
+        with pytest.raises(InvalidInputError, match="target"):
+            move_store(source, target, embedder=embedder)
+    assert time.monotonic() - began < 30
+
+
 def test_a_part_of_another_store_is_no_place(
     folder: Path, address: str, tmp_path: Path, embedder: MiniLmEmbedder
 ) -> None:
@@ -294,6 +307,8 @@ def test_vectors_go_to_a_chroma_server(folder: Path, address: str, tmp_path: Pat
         move_store(folder, address, embedder=embedder, url=chroma.url)
         report = verify_place(address)
         assert (report.findings, report.chroma_rows) == ((), report.records)
+        assert move_store(folder, address, embedder=embedder, url=chroma.url).resumed  # as where its end was cut off
+        assert verify_place(address).findings == ()
         move_store(address, tmp_path / "back", embedder=embedder, url=chroma.url)
         report = verify_place(tmp_path / "back")
         assert (report.findings, report.chroma_rows) == ((), report.records)

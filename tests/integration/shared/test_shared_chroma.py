@@ -280,3 +280,20 @@ def test_a_reader_knows_how_many_rows_others_have_sent(address, chroma, monkeypa
             until(lambda: is_delivered(writer))
             until(lambda: index.size() == 300, 10)
             assert len(index.nearest(np.asarray(reader.embedder.embed_queries(["word17"])), index.size())[0]) == 300
+
+
+def test_a_rebuild_lets_others_end_what_they_do_with_the_server(address, chroma):
+    """Its connection isn't closed under a search or a delivery. Proves: HOST-2, SEARCH-9."""
+    with opened(address, chroma) as store:
+        store.upsert(numbered(0, 30))
+        until(lambda: is_delivered(store))
+        queries = np.asarray(store.embedder.embed_queries(["word17"]))
+        with store._session.searching() as index:
+            assert index is not None
+            store._session.connection.rebuild(None)
+            assert len(index.nearest(queries, 3)[0]) == 3
+        with store._session.searching() as newer:
+            assert newer is not index and len(newer.nearest(queries, 3)[0]) == 3
+        store._session.connection.rebuild(None)
+        assert nearest(store, "word17", 1) == ["r17"]
+        assert store.degraded_reason is None
