@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 BATCH = 1000
-# Longer than any request to Chroma takes until it fails: a row is never sent by two processes at once.
+# Longer than any request to Chroma takes until it fails. A claim is kept from one request to the next, so that no row
+# is sent by two processes at once, however slow Chroma is.
 CLAIM_SECONDS = 90
+_KEPT_AFTER_SECONDS = 15
 # Microseconds by the clock of PostgreSQL, which all processes share.
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 _SKIP = " FOR UPDATE SKIP LOCKED"
@@ -45,6 +48,8 @@ _HEARD = f"""UPDATE tombstones SET state = {APPLIED} WHERE key =
 (SELECT t.key FROM tombstones t WHERE t.claimed_by = ? AND t.commit_number = ? AND t.key = ?{_SKIP})"""
 _HELD = f"SELECT c.key FROM {{table}} c WHERE c.claimed_by = ? AND c.key {AMONG}"
 _HELD_RECORDS, _HELD_DELETED = _HELD.format(table="records"), _HELD.format(table="tombstones")
+_KEEP = f"UPDATE {{table}} SET claimed_until = {_NOW} + ? WHERE key IN ({_HELD}{_SKIP})"
+_KEEP_BOTH = (_KEEP.format(table="records"), _KEEP.format(table="tombstones"))
 _UNCLAIM = f"UPDATE {{table}} SET claimed_until = 0, claimed_by = NULL WHERE key IN ({_HELD}{_SKIP})"
 _UNCLAIM_RECORDS, _UNCLAIM_DELETED = _UNCLAIM.format(table="records"), _UNCLAIM.format(table="tombstones")
 # A claim passes from a record to its deletion and back: what stands under a key is the record, if there is one.
@@ -68,6 +73,7 @@ class ClaimedRows:
         back: those of them under which a record stands again: nothing is to be deleted.
         keys: the keys of all rows that were claimed; some may have been deleted since.
         owner: token of the claim.
+        since: when it was made, by this process's monotonic clock.
     """
 
     rows: Sequence[ChromaRow]
@@ -75,6 +81,12 @@ class ClaimedRows:
     back: frozenset[str]
     keys: Sequence[str]
     owner: str
+    since: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def keys_json(self) -> str:
+        """All keys that were claimed, as a JSON array."""
+        return json.dumps(sorted({*self.keys, *(key for key, _ in self.deleted)}))
 
     @property
     def gone(self) -> list[str]:
@@ -103,6 +115,15 @@ def claim(database: PostgresDatabase) -> ClaimedRows:
     return ClaimedRows(rows, buried, frozenset(key for (key,) in back), [key for _, _, key in claimed], owner)
 
 
+def keep(database: PostgresDatabase, claimed: ClaimedRows) -> None:
+    """Make a claim last as long again, where some time has passed; what others have claimed since stays theirs."""
+    if time.monotonic() - claimed.since < _KEPT_AFTER_SECONDS:
+        return
+    for statement in _KEEP_BOTH:
+        with database.side_transaction() as connection:
+            connection.execute(statement, (CLAIM_SECONDS * 1_000_000, claimed.owner, claimed.keys_json))
+
+
 def settle(database: PostgresDatabase, sent: ClaimedRows) -> None:
     """Note what Chroma has; what was written again since stays pending, and so does what somebody is writing now.
 
@@ -121,7 +142,7 @@ def release(database: PostgresDatabase, claimed: ClaimedRows) -> None:
     Rows that somebody writes at this moment are waited for one by one, with no other in hand.
     """
     _send_lost_again(database, claimed)
-    keys = json.dumps(sorted({*claimed.keys, *(key for key, _ in claimed.deleted)}))
+    keys = claimed.keys_json
     for free, held in ((_UNCLAIM_RECORDS, _HELD_RECORDS), (_UNCLAIM_DELETED, _HELD_DELETED)):
         with database.side_transaction() as connection:
             connection.execute(free, (claimed.owner, keys))

@@ -195,6 +195,7 @@ class SharedChroma(ChromaLink):
         try:
             chroma = self._opened()
             chroma.delete(claimed.gone)
+            outbox.keep(database, claimed)
             chroma.upsert(claimed.rows)
             outbox.settle(database, claimed)
         except (ChromaError, StoreUnavailableError):

@@ -237,6 +237,25 @@ def test_a_claim_that_has_lapsed_acknowledges_and_releases_nothing(address):
         assert outbox.count_waiting(slow) == (0, 0) and not outbox.claim(slow)
 
 
+def test_a_claim_is_kept_while_a_slow_server_is_sent_to(address, monkeypatch):
+    """Else two processes would send the same rows in turns, and acknowledge none. Proves: HOST-2."""
+    with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
+        database = store._session.database
+        store.upsert(numbered(0, 3))
+        store.delete(["r2"])
+        claimed = outbox.claim(database)
+        lapse(store)
+        outbox.keep(database, claimed)  # too soon to ask
+        monkeypatch.setattr(outbox, "_KEPT_AFTER_SECONDS", 0)
+        outbox.keep(database, claimed)
+        assert not outbox.claim(database)
+        lapse(store)
+        taken = outbox.claim(database)
+        lapse(store)
+        outbox.keep(database, claimed)
+        assert len(outbox.claim(database).rows) == len(taken.rows) == 2
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_a_slow_process_sends_late_is_sent_again(address, chroma, fails):
     """An older record, one that was deleted, and a deletion of one that is back come last. Proves: HOST-2, HOST-3."""
