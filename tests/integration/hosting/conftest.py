@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -12,8 +13,9 @@ PASSWORD = "hunter2-hunter2"
 
 
 @pytest.fixture(scope="session")
-def server() -> PostgresServer:
-    return PostgresServer()
+def server() -> Iterator[PostgresServer]:
+    with closing(PostgresServer()) as running:
+        yield running
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
@@ -13,9 +14,10 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres() -> PostgresServer:
+def postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL."""
-    return PostgresServer()
+    with closing(PostgresServer()) as server:
+        yield server
 
 
 @pytest.fixture

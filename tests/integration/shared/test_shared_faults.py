@@ -68,9 +68,10 @@ def test_killed_writers_leave_whole_batches(address, run_script):
             assert store.maintenance.verify().findings == ()
 
 
-def test_a_restart_of_postgresql_is_a_typed_error_at_most(address):
+def test_a_restart_of_postgresql_is_a_typed_error_at_most(request):
     """Proves: HOST-3. Each request is answered or fails with a typed error; then everything goes on by itself."""
     postgres = PostgresServer()
+    request.addfinalizer(postgres.close)
     place = postgres.address("restart")
     acknowledged: list[int] = []
     failed: list[Exception] = []
