@@ -179,6 +179,8 @@ class RelatedRecords(BaseModel):
     derived: list[AnyRecord] = Field(description="Facts that were drawn from it.")
     supersedes: list[AnyRecord] = Field(description="Facts that it has superseded.")
     superseded_by: AnyRecord | None = Field(description="The fact that has superseded it.")
+    sources_known: int = Field(description="How many sources are there, those beyond 200 too.")
+    sources_gone: int = Field(description="How many sources are no longer there.")
     recalled: RecallFigures
 
 

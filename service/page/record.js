@@ -32,7 +32,7 @@ class Shown {
       this.facts(),
       this.group("Superseded by", related.superseded_by ? [related.superseded_by] : []),
       this.group("Supersedes", related.supersedes),
-      this.group("Drawn from", related.sources, record.source_ids?.length),
+      this.group("Drawn from", related.sources, related.sources_known, related.sources_gone),
       this.group("Facts drawn from it", related.derived),
       this.history(),
       el("p", { class: "soft" }, this.recalls()),
@@ -47,19 +47,22 @@ class Shown {
   }
 
   facts() {
-    const value = (name) => (name.endsWith("_at") || name === "valid_until" ? minute(this.record[name]) : String(this.record[name]));
+    const tags = () => this.record.tags.map((tag) => el("span", { class: "tag" }, tag));
+    const plain = (name) => (name.endsWith("_at") || name === "valid_until" ? minute(this.record[name]) : String(this.record[name]));
+    const value = (name) => (name === "tags" ? tags() : plain(name));
     const known = FIELDS.filter((name) => ![null, undefined, ""].includes(this.record[name]) && this.record[name].length !== 0);
     return el("dl", { class: "pairs" }, known.map((name) => [el("dt", {}, named(name)), el("dd", {}, value(name))]));
   }
 
-  group(head, records, whole = records.length) {
-    if (!whole) return null;
-    const gone = whole - records.length;
+  group(head, records, known = records.length, gone = 0) {
+    if (!known && !gone) return null;
+    const further = known - records.length;
     return el("section", { "aria-label": head }, el("h3", {}, head),
       el("ul", { class: "related" }, records.map((one) => el("li", {},
         el("button", { type: "button", class: "plain", onclick: () => openRecord(one.id, this.words, this.changed) }, one.text.slice(0, 200)),
         el("span", { class: "soft" }, [" ", one.id, one.author, minute(one.created_at)].filter(Boolean).join(" · ")),
       ))),
+      further > 0 ? el("p", { class: "soft" }, `and ${count(further, "further source")}`) : null,
       gone > 0 ? el("p", { class: "soft" }, `${count(gone, "source")} no longer there`) : null,
     );
   }
@@ -86,17 +89,28 @@ class Shown {
       el("label", {}, "Text", el("textarea", { name: "text", rows: 5, required: true }, record.text)),
       el("div", { class: "fields" },
         el("label", {}, "Title", el("input", { name: "label", value: record.label })),
-        el("label", {}, "Tags, by commas", el("input", { name: "tags", value: (record.tags ?? []).join(", ") })),
       ),
+      this.tags(),
       el("div", { class: "row" }, el("button", { type: "submit" }, "Save"), this.cancel()),
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const given = new FormData(form);
-      const tags = given.get("tags").split(",").map((tag) => tag.trim()).filter(Boolean);
+      const kept = given.getAll("kept").map((at) => record.tags[at]);
+      const added = given.get("added").split("\n").map((tag) => tag.trim()).filter(Boolean);
+      const tags = [...new Set([...kept, ...added])];
       this.write(() => patchJson(this.path, { text: given.get("text"), label: given.get("label").trim() || null, tags }));
     });
     this.ask(form);
+  }
+
+  /** Tags stand one by one and are only kept or left: whatever characters one has, it stays as it is. */
+  tags() {
+    const tick = (tag, at) => el("label", { class: "tick" }, el("input", { type: "checkbox", name: "kept", value: at, checked: true }), tag);
+    return el("fieldset", {}, el("legend", {}, "Tags"),
+      (this.record.tags ?? []).map(tick),
+      el("label", {}, "New ones, one a line", el("textarea", { name: "added", rows: 2 })),
+    );
   }
 
   expire() {

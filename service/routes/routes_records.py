@@ -108,7 +108,7 @@ def read_relations(record_id: RecordId, caller: CallerDep, store: StoreDep, serv
     found = store.relations(record_id, scope=Scope(tenant=caller.tenant))
     if found is None:
         raise not_found_problem("record", record_id)
-    names = ("sources", "derived", "supersedes", "superseded_by")
+    names = ("sources", "derived", "supersedes", "superseded_by", "sources_known", "sources_gone")
     related = {name: getattr(found, name) for name in names}
     recalled = RecallFigures.model_validate(service.recalls.of(caller.tenant, record_id))
     return json_response(RelatedRecords(**related, recalled=recalled), nulls=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.tables.database import AMONG
 from recall_loop.memory.store.tables.record_queries import read_by_id
 from recall_loop.state.records.records import Fact, Record
 
@@ -50,12 +51,16 @@ class RecordRelations:
         derived: facts that were drawn from it.
         supersedes: facts that it has superseded.
         superseded_by: the fact that has superseded it.
+        sources_known: number of the records that it was drawn from and that are there, those beyond 200 too.
+        sources_gone: number of its sources that are not.
     """
 
     sources: tuple[Record, ...] = ()
     derived: tuple[Record, ...] = ()
     supersedes: tuple[Record, ...] = ()
     superseded_by: Record | None = None
+    sources_known: int = 0
+    sources_gone: int = 0
 
 
 def read_overview(database: Database, predicate: Predicate) -> StoreOverview:
@@ -92,14 +97,25 @@ def read_relations(database: Database, predicate: Predicate, record: Record) -> 
     drawn = _ids(database, predicate, "JOIN bodies b ON b.rowid = r.rowid", named, quoted, record.id)
     replaced = _ids(database, predicate, "", "r.superseded_by = ?", record.id)
     newer = record.superseded_by if isinstance(record, Fact) else None
-    wanted = [*record.source_ids[:MOST_RELATED], *drawn, *replaced, *([newer] if newer else [])]
+    every = list(dict.fromkeys(record.source_ids))
+    there = _known(database, predicate, every)
+    sources = [one for one in every if one in there][:MOST_RELATED]
+    wanted = [*sources, *drawn, *replaced, *([newer] if newer else [])]
     found = read_by_id(database, predicate, list(dict.fromkeys(wanted)))
     return RecordRelations(
-        sources=tuple(found[one] for one in record.source_ids[:MOST_RELATED] if one in found),
+        sources=tuple(found[one] for one in sources if one in found),
         derived=tuple(found[one] for one in drawn if one in found),
         supersedes=tuple(found[one] for one in replaced if one in found),
         superseded_by=found.get(newer) if newer else None,
+        sources_known=len(there),
+        sources_gone=len(every) - len(there),
     )
+
+
+def _known(database: Database, predicate: Predicate, ids: list[str]) -> set[str]:
+    """Return those of some ids under which there are records that a predicate allows."""
+    query = f"SELECT r.id FROM records r WHERE {predicate.where} AND r.id {AMONG}"
+    return {row[0] for row in database.fetch(query, (*predicate.params, json.dumps(ids)))}
 
 
 def _most(counts: Counter[str]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from recall_loop.memory.store.store import MemoryStore
 from tests.e2e.page.browser_steps import BROWSER, tab_to, texts, until
 
 HOSTILE = '<img src=x onerror="document.title=1"> the kelp dryer is broken'
+TAGS = ["oak, ash", " two\nlines", "creaks"]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 pytestmark = [
     pytest.mark.slow,
@@ -31,9 +32,10 @@ def memory(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder) -
     ]
     dated = [{**record, "created_at": f"2024-05-{day:02}T09:00:00Z"} for day, record in enumerate(told, start=1)]
     dated[3]["superseded_by"] = "new"
+    told_with_tags = {"id": "tagged", "kind": "archival", "text": "The stairs creak.", "tags": TAGS}
     many = [{"id": f"n{at:03}", "kind": "archival", "text": f"Buoy {at} is red."} for at in range(120)]
     with MemoryStore.open(path, embedder=embedder) as store:
-        store.upsert([*dated, *({**one, "created_at": "2023-01-01T00:00:00Z"} for one in many)])
+        store.upsert([*dated, *({**one, "created_at": "2023-01-01T00:00:00Z"} for one in (*many, told_with_tags))])
     return path
 
 
@@ -128,6 +130,25 @@ def test_records_are_filtered_searched_paged_and_added(page: Any) -> None:
     page.fill("#browse [name=user_id]", "nobody")
     page.press("#browse-query", "Enter")
     page.wait_for_selector("#browse-said:has-text('Nothing is stored that fits')")
+
+
+def test_an_edit_keeps_tags_of_any_characters_and_takes_further_ones(page: Any) -> None:
+    """Proves: PAGE-1."""
+    open_view(page)
+    page.fill("#browse-query", "stairs creak")
+    page.press("#browse-query", "Enter")
+    page.wait_for_selector("#browse-said:has-text('best first')")
+    enter(page, "#records li:first-child button")
+    page.wait_for_selector('#record-shown article[aria-label="Record tagged"]')
+    assert texts(page, "#record-shown dd .tag") == ["oak, ash", "two lines", "creaks"]
+    enter(page, "#record-shown .row button:nth-child(1)")
+    tab_to(page, "#record-shown fieldset label:nth-of-type(3) input")
+    page.keyboard.press("Space")
+    tab_to(page, "#record-shown fieldset textarea")
+    page.keyboard.type("beech, birch")
+    with page.expect_response(lambda answer: answer.request.method == "PATCH") as written:
+        enter(page, "#record-shown form button[type=submit]")
+    assert written.value.json()["tags"] == ["oak, ash", " two\nlines", "beech, birch"]
 
 
 def test_the_first_look_tells_what_memory_holds(page: Any) -> None:

@@ -59,3 +59,13 @@ def test_a_fact_is_found_among_many_that_only_mention_the_id(store):
     )
     store.upsert([{"id": "drawn", "kind": "fact", "text": "Ada keeps bees.", "source_ids": ["ada"]}])
     assert [record.id for record in store.relations("ada", scope=Scope()).derived] == ["drawn"]
+
+
+def test_sources_beyond_two_hundred_are_counted_exactly(store):
+    """Proves: PAGE-1."""
+    store.upsert([{"id": f"m{at}", "text": f"Hive {at} is full."} for at in range(205)])
+    sources = ["gone", "m0", *(f"m{at}" for at in range(205)), "lost"]
+    store.upsert([{"id": "drawn", "kind": "fact", "text": "All hives are full.", "source_ids": sources}])
+    found = store.relations("drawn", scope=Scope())
+    assert [record.id for record in found.sources] == [f"m{at}" for at in range(200)]
+    assert (found.sources_known, found.sources_gone) == (205, 2)
