@@ -123,7 +123,8 @@ class StoreReading:
 
     def overview(self, scope: Scope | None = None) -> StoreOverview:
         """Return what a scope holds, in figures: records by kind, user and agent, and their times."""
-        return read_overview(self._tables((scope or Scope()).tenant), self._readable(scope))
+        predicate = self._predicate(scope, None, None)
+        return read_overview(self._tables(predicate.tenant), predicate, now_microseconds())
 
     def relations(self, record_id: str, *, scope: Scope) -> RecordRelations | None:
         """Return the records that a record is connected with, within `scope`; None where it isn't there."""
