@@ -96,6 +96,7 @@ def synthesize(
     warning = capture_finished_run(state, run, {**result, "metadata": metadata})
     if warning is not None:
         result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
+    run.store.count_recalls((fact["id"] for fact in result["facts"]), tenant=run.scope.tenant)
     if append_message:
         result["messages"] = [_message(state["messages"], result["context"], run.request)]
     return result | {"route": Route.DONE.value, **cleared_inputs(state)}

@@ -17,9 +17,12 @@ from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.memory.store.write import stored_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.recovery import ProgressCallback
     from recall_loop.memory.store.recovery.store_session import StoreSession
+    from recall_loop.memory.store.write.recall_counts import RecallRow
 
 # Keeps what callers note apart from what the store notes about itself.
 _NOTE = "note-"
@@ -180,6 +183,15 @@ class Maintenance:
             StoreReadOnlyError: the store is open for reading only.
         """
         return forgetting.sweep(self._session, RecordWriter(self._session), self._session.retention)
+
+    def add_recalls(self, rows: Sequence[RecallRow]) -> None:
+        """Add to how often records were recalled what another process has counted; what isn't there is left out.
+
+        Raises:
+            StoreUnavailableError: the backend of the tables fails; nothing was written.
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        self._session.add_recalls(rows)
 
     def make_token_vectors(self, progress: ProgressCallback | None = None) -> int:
         """Make the token vectors of records that have none, and keep them from now on; return how many.

@@ -146,6 +146,8 @@ class RecordWriter:
         with self._session.writing([tenant]):
             for ids in chunks:
                 deleted += commits.delete_records(database, tenant, ids, keep_history=keep)
+                if self._session.recalls is not None:
+                    self._session.recalls.forget(tenant, ids)
                 self._session.connection.flush_after_commit()
         return deleted
 

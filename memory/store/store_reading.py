@@ -19,6 +19,7 @@ from recall_loop.memory.store.tables.attribute_index import indexed_paths
 from recall_loop.memory.store.tables.predicate import NO_PATHS, Predicate, compile_predicate
 from recall_loop.memory.store.tables.record_queries import RecordPage
 from recall_loop.memory.store.tables.versions import read_versions
+from recall_loop.memory.store.write.recall_counts import RecallFigures, read_recalls
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record, RecordVersion
@@ -130,6 +131,18 @@ class StoreReading:
         """Return the records that a record is connected with, within `scope`; None where it isn't there."""
         records = self.get([record_id], scope=scope)
         return read_relations(self._tables(scope.tenant), self._readable(scope), records[0]) if records else None
+
+    def recalls(self, record_id: str, *, scope: Scope) -> RecallFigures:
+        """Return how often a record was among the facts of a retrieval (PAGE-1); never, where it isn't in `scope`."""
+        return read_recalls(self._tables(scope.tenant), self._readable(scope), record_id, self._session.recalls)
+
+    def count_recalls(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> None:
+        """Count one retrieval that gave these records; written within ten seconds, or when the store is closed.
+
+        A store that is open for reading only counts nothing.
+        """
+        if self._session.recalls is not None:
+            self._session.recalls.add(tenant, ids)
 
     def expired_ids(
         self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None

@@ -165,9 +165,14 @@ class RecallFigures(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
-    times: int = Field(description="Retrievals that had it among their facts.")
+    times: int = Field(
+        description="Retrievals that had it among their facts; those of other processes come ten seconds late."
+    )
     last: Timestamp | None = Field(description="When it was recalled last.")
-    since: Timestamp = Field(description="Since when this process counts; nothing of it is stored.")
+    since: Timestamp = Field(description="Since when the store counts.")
+    counting: bool = Field(
+        description="Whether retrievals of this process count; not where it has the store open for reading only."
+    )
 
 
 class RelatedRecords(BaseModel):

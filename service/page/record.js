@@ -79,8 +79,10 @@ class Shown {
   }
 
   recalls() {
-    const { times, last, since } = this.related.recalled;
-    return times ? `Recalled ${count(times, "time")} since ${minute(since)}, last at ${minute(last)}.` : `Not recalled since ${minute(since)}.`;
+    const { times, last, since, counting } = this.related.recalled;
+    const still = counting ? "" : " Retrievals of this service don't count: it has the store open for reading only.";
+    const said = times ? `Recalled ${count(times, "time")} since ${minute(since)}, last at ${minute(last)}.` : `Not recalled since ${minute(since)}.`;
+    return said + still;
   }
 
   edit() {

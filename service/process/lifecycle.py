@@ -23,7 +23,6 @@ from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.fair_threads import FairThreadPool
 from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
-from recall_loop.service.core.recall_counts import RecallCounts
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
 from recall_loop.service.process.frozen_heap import freeze_heap
@@ -64,7 +63,6 @@ class Service:
         embedder: given with the app; None = that of the settings.
         llm: a chat model given with the app; None = that of the settings, if any.
         warnings: warnings for the operator, as /ready shows them.
-        recalls: how often each record was recalled by this process.
         places: of requests that are being answered or wait for their turn.
 
     Raises:
@@ -79,7 +77,6 @@ class Service:
     llm: BaseChatModel | str | None = None
     metrics: Metrics = field(default_factory=Metrics)
     warnings: list[str] = field(default_factory=list)
-    recalls: RecallCounts = field(default_factory=RecallCounts)
     keys: KeyRing | None = None
     _store: MemoryStore | None = None
     _pool: FairThreadPool | None = None
@@ -130,7 +127,6 @@ class Service:
     def record_result(self, request: RetrieveRequest, result: RetrieveResult) -> None:
         """Count a run, and log its request where that is asked for."""
         self.metrics.run(result)
-        self.recalls.add(request.tenant or self.settings.tenant, (fact.id for fact in result.facts))
         if self._requests is not None:
             try:
                 self._requests.append(request, result)

@@ -17,7 +17,7 @@ from recall_loop.service.core.problems import (
     not_found_problem,
     problem_responses,
 )
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
 from recall_loop.service.models.record_models import (
     BatchResult,
     DeletionResult,
@@ -103,14 +103,14 @@ def read_history(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Res
     responses=problem_responses(404),
 )
 @blocking
-def read_relations(record_id: RecordId, caller: CallerDep, store: StoreDep, service: ServiceDep) -> Response:
+def read_relations(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a record's sources, the facts drawn from it, what it supersedes or is superseded by, and its recalls."""
     found = store.relations(record_id, scope=Scope(tenant=caller.tenant))
     if found is None:
         raise not_found_problem("record", record_id)
     names = ("sources", "derived", "supersedes", "superseded_by", "sources_known", "sources_gone")
     related = {name: getattr(found, name) for name in names}
-    recalled = RecallFigures.model_validate(service.recalls.of(caller.tenant, record_id))
+    recalled = RecallFigures.model_validate(store.recalls(record_id, scope=Scope(tenant=caller.tenant)))
     return json_response(RelatedRecords(**related, recalled=recalled), nulls=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -22,6 +22,7 @@ from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin, WriteOutcome
+from recall_loop.memory.store.write.recall_counts import RecallCounter, RecallRow
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
 from recall_loop.state.errors import StoreLockedError
@@ -58,6 +59,7 @@ class RemoteWriterStore(MemoryStore):
         super().__init__(files, embedder, history_days=history_days, retention=retention)
         self.writer = _RemoteRecordWriter(self._session, self._ask)
         self.maintenance = _RemoteMaintenance(self._session, self._ask)
+        self._session.recalls = RecallCounter(self._count)
 
     @property
     def writable(self) -> bool:
@@ -91,6 +93,9 @@ class RemoteWriterStore(MemoryStore):
         """As `MemoryStore.update`, by the owner."""
         message = {"op": "update", "id": record_id, "changes": changes, "tenant": tenant, "actor": actor}
         return RECORD_ADAPTER.validate_python(self._ask(message)["record"])
+
+    def _count(self, rows: Sequence[RecallRow]) -> None:
+        self._ask({"op": "count", "rows": rows})
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.writer_socket is None:

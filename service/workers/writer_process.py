@@ -108,6 +108,11 @@ def _update(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
     return {"record": changed}
 
 
+def _count(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
+    store.maintenance.add_recalls([(tenant, record, times, last) for tenant, record, times, last in message["rows"]])
+    return {}
+
+
 def _sweep(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
     return {"swept": asdict(store.maintenance.sweep())}
 
@@ -123,6 +128,7 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
     "erase": _erase,
     "forget": _forget,
     "update": _update,
+    "count": _count,
     "sweep": _sweep,
     "compact": _compact,
 }

@@ -74,6 +74,7 @@ TABLES = tuple(
         ("record_tags", "tag record", "record tag"),
         ("fts", "rowid", "rowid facets window"),
         ("versions", "rowid", "rowid tenant id number changed_at actor action before after"),
+        ("recalls", "rowid", "rowid times last_at"),
         ("tombstones", "key", "key commit_number"),
         ("deleted", "tenant version rowid", "tenant version rowid"),
         ("memberships", "tenant agent_id group_id", "tenant agent_id group_id records"),

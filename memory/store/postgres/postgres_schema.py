@@ -11,10 +11,10 @@ from recall_loop.memory.store.postgres.postgres_attributes import ATTRIBUTE_KEYS
 # Tables with a column `tenant`, whose rows only that tenant's connections see (HOST-5).
 GUARDED = (
     *("tenants", "records", "memberships", "deleted", "versions"),
-    *("bodies", "vectors", "tokens", "pieces", "record_tags", "fts", "attribute_values"),
+    *("bodies", "vectors", "tokens", "pieces", "record_tags", "fts", "attribute_values", "recalls"),
 )
 # Parts of a record get its tenant when they are written.
-_PARTS = ("bodies", "vectors", "tokens", "pieces", "record_tags", "fts")
+_PARTS = ("bodies", "vectors", "tokens", "pieces", "record_tags", "fts", "recalls")
 TENANT_SETTING = "recall_loop.tenant"
 # The values of the setting: all, or one, whose name follows.
 ALL_TENANTS, ONE_TENANT = "*", "="
@@ -60,6 +60,13 @@ CREATE FUNCTION is_visible(tenant text) RETURNS boolean LANGUAGE sql STABLE PARA
 RETURN current_setting('{TENANT_SETTING}', true) IN ('{ALL_TENANTS}', '{ONE_TENANT}' || tenant);
 """
 
+# A count that comes while its record is being deleted waits for the end of that, and fails: nothing of it stays.
+_RECALLS = f"""
+CREATE TABLE recalls (
+  rowid bigint PRIMARY KEY REFERENCES records ON DELETE CASCADE, times bigint NOT NULL, last_at bigint NOT NULL,
+  tenant {_TEXT}
+);
+"""
 _TABLES = f"""
 CREATE TABLE meta (key {_TEXT} PRIMARY KEY, value {_TEXT} NOT NULL);
 CREATE TABLE tenants (tenant {_TEXT} PRIMARY KEY, version bigint NOT NULL, horizon bigint NOT NULL DEFAULT 0);
@@ -210,16 +217,17 @@ CREATE TRIGGER leaves_parts AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTIO
 # Whoever connects sees nothing until the setting names a tenant, or all. The owner of the tables is no exception; a
 # superuser is, so that a service should not connect as one. `postings` has no words, only their hashes: an inverted
 # index can't be used behind a policy.
-_POLICIES = "".join(
-    f"""
+_POLICY = """
 ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
 ALTER TABLE {table} FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_tenant ON {table} USING (is_visible(tenant));
 """
-    for table in GUARDED
-) + "".join(
-    f"CREATE TRIGGER belongs BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION take_tenant();\n"
-    for table in _PARTS
+_BELONGS = "CREATE TRIGGER belongs BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION take_tenant();\n"
+_POLICIES = "".join(_POLICY.format(table=table) for table in GUARDED) + "".join(
+    _BELONGS.format(table=table) for table in _PARTS
 )
 
-DDL = _FUNCTIONS + ATTRIBUTE_KEYS + _TABLES + _TRIGGERS + _POLICIES
+DDL = _FUNCTIONS + ATTRIBUTE_KEYS + _TABLES + _RECALLS + _TRIGGERS + _POLICIES
+
+# Recalls were counted by no store before.
+UPGRADE_6_TO_7 = (_RECALLS, _POLICY.format(table="recalls"), _BELONGS.format(table="recalls"))

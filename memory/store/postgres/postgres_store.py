@@ -19,15 +19,16 @@ from recall_loop.memory.store.postgres.postgres_connection import (
     typed_errors,
 )
 from recall_loop.memory.store.postgres.postgres_dialect import PostgresDialect
-from recall_loop.memory.store.postgres.postgres_schema import DDL
+from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_7
 from recall_loop.memory.store.postgres.postgres_writer import PostgresWriter
 from recall_loop.memory.store.postgres.recent_answers import RecentAnswers
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, set_meta
+from recall_loop.memory.store.tables.upgrades import note_recalls_since
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
-    from recall_loop.memory.store.tables.database import Parameters
+    from recall_loop.memory.store.tables.database import Connection, Parameters
     from recall_loop.memory.store.tables.upgrades import Upgrade
 
 # Searches of one process that read at the same time; the rest wait their turn.
@@ -36,6 +37,13 @@ _MOST_READERS = 8
 _FRESH_SECONDS = 0.05
 _T = TypeVar("_T", int, str)
 _LOG = logging.getLogger(__name__)
+
+
+def _add_recalls(connection: Connection) -> None:
+    for statements in UPGRADE_6_TO_7:
+        for statement in filter(str.strip, statements.split(";\n")):
+            connection.execute(statement)
+    note_recalls_since(connection)
 
 
 class NoStoreError(StoreUnavailableError):
@@ -61,7 +69,7 @@ class PostgresDatabase:
 
     dialect = PostgresDialect()
     # The first schema of this backend was 6.
-    upgrades: Mapping[int, Upgrade] = MappingProxyType({})
+    upgrades: Mapping[int, Upgrade] = MappingProxyType({6: _add_recalls})
     file: Path | None = None
 
     def __init__(self, address: PostgresAddress, *, create: bool = True, read_only: bool = False) -> None:

@@ -32,7 +32,7 @@ from recall_loop.memory.store.recovery.recovery import (
 )
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.memory.store.tables.database import LexicalIndexError, set_meta
+from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY, LexicalIndexError, set_meta
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.stored_tokens import (
@@ -83,7 +83,7 @@ def re_embed(database: Database, embedder: Embedder, progress: ProgressCallback 
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
             bump_tenant_version(connection, tenant)
         changed = new_marker(embedder)
-        del changed["store"]
+        del changed["store"], changed[RECALLS_SINCE_META_KEY]
         set_meta(connection, changed)
 
 

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
 from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
+from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.tables.changes import last_commit, marker_of
-from recall_loop.memory.store.tables.database import APPLIED, METRIC, PENDING, SCHEMA_VERSION, Database
+from recall_loop.memory.store.tables.database import (
+    APPLIED,
+    METRIC,
+    PENDING,
+    RECALLS_SINCE_META_KEY,
+    SCHEMA_VERSION,
+    Database,
+)
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.text.words.tokens import WORDS_VERSION
 
@@ -45,6 +53,7 @@ def new_marker(embedder: Embedder) -> dict[str, str]:
         "dimension": str(embedder.dimension),
         "metric": METRIC,
         WORDS: str(WORDS_VERSION),
+        RECALLS_SINCE_META_KEY: str(now_microseconds()),
     }
 
 

@@ -117,7 +117,7 @@ def _rebuilt(
     record_repair(
         repairs,
         f"{path}: the sidecar was {state} and was rebuilt from Chroma with {records} records, "
-        f"without the versions that `history` gives{aside}",
+        f"without the versions that `history` gives and the counts of recalls{aside}",
     )
     if spoilt:
         record_repair(repairs, f"{path}: records that are damaged in Chroma too: {', '.join(spoilt)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
+from recall_loop.memory.store.write.recall_counts import RecallCounter, RecallRow, add_recalls
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class StoreSession:
         history_days: for so many days versions of changed records are kept; 0 or None = no versions.
         retention: the rules by which sweeps erase records.
         damaged_texts: what is said of texts that are damaged in the sidecar, once one was met.
+        recalls: counts how often records are recalled; None where nobody does, as the store is open for reading only.
         failed_write: why the last write failed; None once everything has been written again.
     """
 
@@ -63,6 +65,7 @@ class StoreSession:
         self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
         self.damaged_texts: str | None = None
+        self.recalls = None if files.read_only else RecallCounter(self.add_recalls)
         if files.path is not None or isinstance(files, OpenSchema):
             files.database.other_side = self._from_chroma
 
@@ -152,6 +155,11 @@ class StoreSession:
                 raise
             self.failed_write = None
 
+    def add_recalls(self, rows: Sequence[RecallRow]) -> None:
+        """Add to how often records were recalled; raises as `exclusive`, and nothing is written then."""
+        with self.exclusive([]), self.database.transaction() as connection:  # whoever holds all tenants is alone
+            add_recalls(connection, rows)
+
     def repair_lexical_index(self) -> None:
         """Rebuild the lexical index if it is damaged, and note the repair."""
         if isinstance(self.database, SqliteDatabase):
@@ -185,6 +193,8 @@ class StoreSession:
         """Close files and give the lock back; a second call does nothing, nor does one of a forked child."""
         if self.lock.is_foreign:
             return
+        if self.recalls is not None:
+            self.recalls.close()
         with self.lock:
             self.connection.disconnect()
             self.cache.clear()

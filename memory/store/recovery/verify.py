@@ -49,6 +49,7 @@ _ALONE = {
     "tags without a record": "SELECT count(*) FROM record_tags WHERE record NOT IN (SELECT rowid FROM records)",
     "versions without a record": """SELECT count(*) FROM versions v
         WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.tenant = v.tenant AND r.id = v.id)""",
+    "counts of recalls without a record": "SELECT count(*) FROM recalls WHERE rowid NOT IN (SELECT rowid FROM records)",
     "agents whose groups are miscounted": """SELECT count(*) FROM (
         SELECT tenant, agent_id, group_id, records FROM memberships
         EXCEPT SELECT tenant, agent_id, group_id, count(*) FROM records

@@ -16,6 +16,7 @@ from __future__ import annotations
 # records.expires_at: from when on a record is forgotten, in microseconds since 1970.
 # records.acts: mask of the speech acts of its sentences.
 # records.changed: the tenant's version at which the row, its window or its vectors last changed.
+# recalls: how often a record was recalled, and when last; written some seconds late (`write/recall_counts.py`).
 # deleted: numbers of rows deleted after the tenant's version `horizon`; those before are forgotten.
 # versions: each change of a record that stays, numbered per record from 1; both bodies are JSON. What a record was is
 # erased with it, and so is each version of another fact that names it as its successor (`forget_successors`).
@@ -29,6 +30,7 @@ BEGIN
   DELETE FROM vectors WHERE rowid = old.rowid;
   DELETE FROM tokens WHERE rowid = old.rowid;
   DELETE FROM pieces WHERE rowid = old.rowid;
+  DELETE FROM recalls WHERE rowid = old.rowid;
   DELETE FROM record_tags WHERE record = old.rowid;
   DELETE FROM fts WHERE rowid = old.rowid;
   DELETE FROM versions WHERE tenant = old.tenant AND id = old.id;
@@ -49,6 +51,9 @@ _VERSIONS = (
         for side in ("before", "after")
     ),
 )
+_RECALLS = """CREATE TABLE IF NOT EXISTS recalls (
+  rowid INTEGER PRIMARY KEY, times INTEGER NOT NULL, last_at INTEGER NOT NULL
+)"""
 _EXPIRY = "CREATE INDEX records_expiry ON records (tenant, expires_at) WHERE expires_at IS NOT NULL"
 
 DDL = (
@@ -123,7 +128,7 @@ BEGIN
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
 """
-    + "".join(f"{statement};\n" for statement in (_EXPIRY, *_VERSIONS))
+    + "".join(f"{statement};\n" for statement in (_EXPIRY, _RECALLS, *_VERSIONS))
     + _DELETE_TRIGGER
 )
 
@@ -177,3 +182,6 @@ UPGRADE_5_TO_6 = (
     "DROP TRIGGER leaves",
     _DELETE_TRIGGER,
 )
+
+# Recalls were counted by no store before.
+UPGRADE_6_TO_7 = (_RECALLS, "DROP TRIGGER leaves", _DELETE_TRIGGER)

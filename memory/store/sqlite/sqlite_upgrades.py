@@ -13,7 +13,9 @@ from recall_loop.memory.store.sqlite.sqlite_schema import (
     UPGRADE_3_TO_4,
     UPGRADE_4_TO_5,
     UPGRADE_5_TO_6,
+    UPGRADE_6_TO_7,
 )
+from recall_loop.memory.store.tables.upgrades import note_recalls_since
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
@@ -60,6 +62,12 @@ def _add_pieces(connection: Connection) -> None:
     connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
 
 
+def _add_recalls(connection: Connection) -> None:
+    for statement in UPGRADE_6_TO_7:
+        connection.execute(statement)
+    note_recalls_since(connection)
+
+
 # Each by the schema that it begins with.
 UPGRADES: Mapping[int, Upgrade] = {
     1: _adding("changed", UPGRADE_1_TO_2),
@@ -67,4 +75,5 @@ UPGRADES: Mapping[int, Upgrade] = {
     3: _adding("expires_at", UPGRADE_3_TO_4, _backfill_speech_acts),
     4: _adding("checksum", UPGRADE_4_TO_5, _backfill_checksums),
     5: _add_pieces,
+    6: _add_recalls,
 }

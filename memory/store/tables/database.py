@@ -14,13 +14,15 @@ from typing import Any, Protocol
 
 from recall_loop.state.errors import StoreUnavailableError
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 METRIC = "cosine"
 # The notes of a store, in `meta` and in Chroma, that say which generation of which store stands there.
 MARKER_FIELDS = ("store", "generation", "schema", "embedder", "fingerprint", "dimension", "metric")
 APPLIED, PENDING = 0, 1
 # Noted while a store is being moved to these tables: until then they are none.
 MOVING_META_KEY = "moving"
+# Since when recalls are counted, in microseconds since 1970.
+RECALLS_SINCE_META_KEY = "recalls_since"
 Parameters = Sequence[Any] | Mapping[str, Any]
 # One parameter, a JSON array, however many values there are: texts, or rowids.
 # Behind a column, where rows are named: keeps SQLite from an index of that column, which would read many more.

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.tables.database import METRIC, SCHEMA_VERSION, set_meta
+from recall_loop.memory.store.encoding.indexing import now_microseconds
+from recall_loop.memory.store.tables.database import METRIC, RECALLS_SINCE_META_KEY, SCHEMA_VERSION, set_meta
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ def upgrade_tables(database: Database) -> None:
             database.upgrades[number](connection)
         set_meta(connection, {_SCHEMA_KEY: str(SCHEMA_VERSION)})
     _LOG.info("the tables were upgraded", extra={"from": int(found), "to": SCHEMA_VERSION})
+
+
+def note_recalls_since(connection: Connection) -> None:
+    """Note that recalls are counted from now on, unless they were before."""
+    values = (RECALLS_SINCE_META_KEY, str(now_microseconds()))
+    connection.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO NOTHING", values)
 
 
 def check_schema(database: Database, marker: Mapping[str, str], place: str) -> None:

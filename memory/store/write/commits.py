@@ -21,6 +21,7 @@ from recall_loop.memory.store.write.context_windows import (
     facet_tokens,
     reindex,
 )
+from recall_loop.memory.store.write.recall_counts import forget_recalls
 from recall_loop.memory.store.write.settling import settle_drafts
 from recall_loop.memory.store.write.stored_tokens import (
     active_codec,
@@ -116,6 +117,7 @@ def write_records(
     with database.transaction() as connection:
         drop_stale_tokens(connection, codec)
         forget_versions(connection, [(draft.tenant, draft.id) for draft in changed if draft.key in forgotten])
+        forget_recalls(connection, [stored[key].rowid for key in sorted(forgotten & final.keys())])
         for part in _by_tenant(changed).values():
             pending += _write_tenant(connection, part, stored, made, context_windows=context_windows)
         record_versions(connection, history)

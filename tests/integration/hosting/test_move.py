@@ -144,7 +144,7 @@ def test_every_column_is_moved(folder: Path, address: str, embedder: MiniLmEmbed
     MemoryStore.open(address, embedder=embedder).close()
     waiting = {"state", "revision", "claimed_until", "claimed_by"}
     own = {"records": waiting, "tombstones": waiting, "fts": {"rowid", "tenant"}}
-    own |= {name: {"tenant"} for name in ("bodies", "vectors", "tokens", "pieces", "record_tags")}
+    own |= {name: {"tenant"} for name in ("bodies", "vectors", "tokens", "pieces", "record_tags", "recalls")}
     with closing(sqlite3.connect(folder / "sidecar.sqlite3")) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         named = {table.name: set(table.columns) for table in copied_tables.TABLES}

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,23 @@ def test_figures_are_those_of_all_workers(workers: Workers) -> None:
     for _ in range(6):
         workers.ask()
     assert {asked() for _ in range(4)} == {before + 6}
+
+
+def test_recalls_are_counted_by_the_owner_for_all_workers(workers: Workers) -> None:
+    """Proves: PAGE-1."""
+    workers.post("/api/memory/records", {"records": [{"id": "shed", "text": "The kelp shed is dry."}]})
+    for _ in range(6):
+        answer = workers.post(PATH, {"messages": [{"role": "user", "content": "Is the kelp shed dry?"}]})
+        assert "shed" in [fact["id"] for fact in answer.json()["facts"]]
+
+    def counted() -> bool:
+        headers = {"Authorization": f"Bearer {workers.key}"}
+        address = f"{workers.served.url}/api/memory/records/shed/relations"
+        time.sleep(1)  # or the key has asked too often
+        said = [httpx.get(address, headers=headers, timeout=60, verify=False).json()["recalled"] for _ in range(4)]
+        return all((one["times"], one["counting"]) == (6, True) for one in said)
+
+    wait_until(counted)
 
 
 def test_a_killed_owner_and_a_killed_worker_are_replaced(workers: Workers) -> None:

@@ -42,6 +42,7 @@ def store(postgres: PostgresServer) -> Iterator[MemoryStore]:
             opened.upsert(records, tenant=tenant)
             opened.update("a", {"text": f"{tenant} harbour"}, tenant=tenant)
             opened.delete(["b"], tenant=tenant)
+            opened.maintenance.add_recalls([(tenant, "a", 1, 1)])
         yield opened
 
 

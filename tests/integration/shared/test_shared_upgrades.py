@@ -92,6 +92,23 @@ def test_a_store_is_upgraded_when_it_is_opened_for_writing(earlier, upgrade, tmp
         assert reader.count(Scope()) == 9
 
 
+def test_a_store_of_schema_6_counts_recalls_from_then_on(postgres, address):
+    """Proves: STORE-4, PAGE-1, HOST-5."""
+    with opened(address) as store:
+        store.upsert([{"id": "a", "text": "the boat"}])
+    undone = "DROP TABLE recalls; DELETE FROM meta WHERE key = 'recalls_since';"
+    run(postgres, address, f"{undone} UPDATE meta SET value = '6' WHERE key = 'schema'")
+    with opened(address) as store, opened(address) as other:
+        store.count_recalls(["a"])
+        other.count_recalls(["a"])
+    with opened(address) as store:
+        assert store.recalls("a", scope=Scope()).times == 2
+        assert store._session.database.fetch("SELECT tenant, times FROM recalls") == [("default", 2)]
+        store.erase(Scope())
+        assert store._session.database.fetch("SELECT count(*) FROM recalls") == [(0,)]
+        assert store.maintenance.verify().findings == ()
+
+
 def test_of_two_processes_that_open_at_once_one_upgrades(earlier, run_script):
     """Proves: HOST-2 (processes that open and upgrade a store at the same time are safe)."""
     running = [run_script(OPENER, earlier, name) for name in ("x", "y")]

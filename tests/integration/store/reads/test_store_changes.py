@@ -138,8 +138,9 @@ def test_embedding_anew_changes_every_row(tmp_path):
 
 
 # The trigger goes first: SQLite checks it against the tables at every step.
+_OF_6 = ("DROP TRIGGER leaves", "DROP TABLE recalls", "DELETE FROM meta WHERE key = 'recalls_since'")
 _OF_5 = (
-    "DROP TRIGGER leaves",
+    *_OF_6,
     "ALTER TABLE records DROP COLUMN commit_number",
     "ALTER TABLE records DROP COLUMN checksum",
     "DROP TABLE tombstones",
@@ -234,6 +235,25 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
         assert (found.version, found.rowids.tolist()) == (2, [1, 2])
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as reader:
         assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
+
+
+@pytest.mark.folder
+def test_a_store_of_schema_6_counts_recalls_from_then_on(tmp_path):
+    """Proves: STORE-4, PAGE-1."""
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        store.upsert([turn("m1", "one")])
+    with sqlite3.connect(tmp_path / "sidecar.sqlite3") as connection:
+        for statement in (*_OF_6, _OLD_TRIGGER):
+            connection.execute(statement)
+        connection.execute("UPDATE meta SET value = '6' WHERE key = 'schema'")
+    connection.close()
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        store.count_recalls(["m1"])
+        assert store.recalls("m1", scope=Scope()).times == 1
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        assert store.recalls("m1", scope=Scope()).times == 1
+        store.delete(["m1"])
+        assert store.maintenance.verify().findings == ()
 
 
 @pytest.mark.folder

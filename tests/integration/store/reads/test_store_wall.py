@@ -90,6 +90,7 @@ def fill(store: MemoryStore, *, theirs: bool) -> None:
     if theirs:
         store.upsert(THEIRS, tenant="theirs")
         store.upsert([{**THEIRS[3], "text": f"{SECRET}changed ferry"}], tenant="theirs")
+        store.count_recalls([one["id"] for one in THEIRS], tenant="theirs")
     store.upsert([{**OWN[2], "text": "ferry changed"}], tenant="mine")
     store.delete(["m5"], tenant="mine")
     if theirs:
@@ -192,6 +193,7 @@ STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
         for version in store.history(record_id, tenant="mine")
     ],
     "newest": lambda store: [store.newest(MINE, limit=3).records, store.newest(MINE).records],
+    "recalls": lambda store: [store.recalls(name, scope=MINE).times for name in EVERY_RECORD],
     "expired_ids": lambda store: store.expired_ids(MINE),
     "count": lambda store: [store.count(MINE)] + [store.count(MINE, filters) for filters in FOREIGN_FILTERS],
     "scan": lambda store: [list(store.scan(MINE)), [list(store.scan(MINE, filters)) for filters in FOREIGN_FILTERS]],
@@ -239,6 +241,7 @@ STORE_WRITES: dict[str, Callable[[MemoryStore], Any]] = {
     "prolong": lambda store: store.prolong(
         dict.fromkeys(EVERY_RECORD, datetime(2999, 1, 1, tzinfo=UTC)), tenant="mine"
     ),
+    "count_recalls": lambda store: store.count_recalls(EVERY_RECORD, tenant="mine"),
     "update": lambda store: store.update("m3", {"text": "overwritten"}, tenant="mine"),
     "forget": lambda store: [
         [store.forget(Scope(tenant="mine", **part), content_types=KINDS, dry_run=dry) for dry in (True, False)]
@@ -268,7 +271,7 @@ STORE_MACHINERY = frozenset(
     ["exclusive", "exists", "open", "from_settings", "in_memory", "close", "embedder", "token_source", "writable"]
 )
 # Notes are what a caller noted of itself; ingest notes how far files are done, without their text.
-MAINTENANCE_MACHINERY = {"make_token_vectors", "probe", "note", "set_note"}
+MAINTENANCE_MACHINERY = {"add_recalls", "make_token_vectors", "probe", "note", "set_note"}
 
 
 def views(store: MemoryStore) -> list[View]:
