@@ -6,7 +6,8 @@ question has names, that record's window must hold at least one of them (the anc
 
 - name: all its stems occur in the window, or are the author, subject or label;
 - phrase: two thirds of its stems, or their synonyms, occur in the window; a synonym of several words ("belongs to" for
-  "owns") word by word, so that an asked relation is covered in whatever words it is told;
+  "owns") word by word, and one that tells it from the other side with its preposition at some distance ("bought the
+  barn from" for "sold"), so that an asked relation is covered in whatever words it is told;
 - time: the record was made in that time, or its text names a time that overlaps it;
 - answer: the record supports a phrase (a name if the question has no phrase), and its own text has a date (or the
   record a time), a number, or a name that isn't in the question. A bare "when?" has nothing that a record could be
@@ -18,9 +19,11 @@ question has names, that record's window must hold at least one of them (the anc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
+from types import MappingProxyType
 
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
@@ -41,6 +44,8 @@ _NUMBER_WORDS = word_set(
     million once twice first second third couple"""
 )
 _DIGIT = re.compile(r"\d")
+# Between a word and its preposition that tell something from the other side; and words that lie between at most.
+_GAP, _MOST_BETWEEN = " * ", 7
 _PREPOSITIONS = ("after", "at", "by", "for", "of", "to", "with")
 # Letters that two words have in common at least, if they are of one family.
 _LEAST_STEM = 3
@@ -59,17 +64,26 @@ def extract_facets(question: AnalysedQuestion) -> list[Facet]:
     """Return the facets of a question."""
     language = question.language
     facets = [_facet(name, NAME, language) for name in question.names]
-    facets += [_facet(phrase, PHRASE, language, question.table) for phrase in question.phrases]
+    asked = words(question.text)
+    verbs = {first: f"{first} {second}" for first, second in pairwise(asked) if second in _PREPOSITIONS}
+    facets += [_facet(phrase, PHRASE, language, question.table, verbs) for phrase in question.phrases]
     facets += [_facet(time.text, TIME, language) for time in question.times]
     if question.asked:
         facets.append(_facet(question.asked.value, ANSWER, ENGLISH))
     return [facet for facet in facets if facet["terms"] or facet["kind"] == TIME]
 
 
-def _facet(text: str, kind: str, language: str, table: RelatedTermsTable | None = None) -> Facet:
+def _facet(
+    text: str,
+    kind: str,
+    language: str,
+    table: RelatedTermsTable | None = None,
+    verbs: Mapping[str, str] = MappingProxyType({}),
+) -> Facet:
+    """Return a facet; `verbs` are words of the question with the prepositions behind them (looks: looks after)."""
     terms = list(dict.fromkeys(stems(text, language)))
     asked = (word for word in words(text) if stem(word, language) in terms) if kind == PHRASE else ()
-    synonyms = {stem(word, language): _alternatives(word, table) for word in asked}
+    synonyms = {stem(word, language): _alternatives(word, table, verbs.get(word)) for word in asked}
     return {
         "text": text,
         "kind": kind,
@@ -85,10 +99,16 @@ def synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:
     return sorted({stem(word) for synonym in single for word in words(synonym)[:1]})
 
 
-def _alternatives(word: str, table: RelatedTermsTable | None) -> list[str]:
-    """Return by what else a word may be told: stems, and those of several words with a space around each."""
+def _alternatives(word: str, table: RelatedTermsTable | None, verb: str | None = None) -> list[str]:
+    """Return by what else a word may be told: stems, and those of several words with a space around each.
+
+    `verb` is the word with the preposition that the question has behind it.
+    """
     related = related_terms(word, table)
     told = [*related.synonyms, *related.also]
+    if verb is not None:
+        found = related_terms(verb, table)
+        told += [*found.synonyms, *found.also]
     # By what is said of its family (owner: own, belongs to), and of itself before a preposition (employs: employed by).
     nearest = [other for other in related.also if _is_one_family(word, other)]
     nearest += [f"{word} {preposition}" for preposition in _PREPOSITIONS]
@@ -96,7 +116,17 @@ def _alternatives(word: str, table: RelatedTermsTable | None) -> list[str]:
         found = related_terms(other, table)
         told += [*found.synonyms, *found.also]
     keys = {term_key(other) for other in told} - {term_key(word)}
-    return sorted(f" {key} " if " " in key else key for key in keys)
+    apart = {key for other in related.converse for key in _apart(other, table)}
+    return sorted({f" {key} " if " " in key else key for key in keys} | apart)
+
+
+def _apart(converse: str, table: RelatedTermsTable | None) -> Iterator[str]:
+    """Yield stems of a word, its forms and its synonyms, each with a gap and the preposition (bought … from)."""
+    word, _, preposition = converse.rpartition(" ")
+    related = related_terms(word, table)
+    for other in (word, *related.synonyms, *related.also):
+        if " " not in other:
+            yield f" {term_key(other)}{_GAP}{preposition} "
 
 
 def _is_one_family(word: str, other: str) -> bool:
@@ -161,7 +191,17 @@ def _has_synonym(facet: Facet, term: str, window: frozenset[str], entry: PoolEnt
     if not window.isdisjoint(alternatives):
         return True
     several = [alternative for alternative in alternatives if " " in alternative]
-    return bool(several) and any(alternative in _stem_line(part) for part in _parts(entry) for alternative in several)
+    return bool(several) and any(_is_told(other, _stem_line(part)) for part in _parts(entry) for other in several)
+
+
+def _is_told(alternative: str, line: str) -> bool:
+    first, gap, last = alternative.strip().partition(_GAP)
+    if not gap:
+        return alternative in line
+    if f" {first} " not in line:
+        return False
+    told = line.split()
+    return any(last in told[at + 1 : at + 2 + _MOST_BETWEEN] for at, term in enumerate(told) if term == first)
 
 
 def _parts(entry: PoolEntry) -> tuple[str, str]:

@@ -7,6 +7,7 @@ lines that begin with `#` are skipped:
     syn<TAB>head<TAB>member|member      head and members all mean about the same
     also<TAB>head<TAB>member|member     each member says much the same as head, but not as the other members
     form<TAB>head<TAB>member|member     each member is an irregular form of head, and goes with all that head goes with
+    converse<TAB>head<TAB>verb from     what head says of one side, the member says of the other (sell: buy from)
     broader<TAB>head<TAB>member|member  each member is a broader term of head
     narrower<TAB>head<TAB>member|member each member is a narrower term of head
 
@@ -28,9 +29,9 @@ from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import words
 
-SYNONYM, ALSO, FORM, BROADER, NARROWER = "syn", "also", "form", "broader", "narrower"
-RELATIONS = (SYNONYM, ALSO, FORM, BROADER, NARROWER)
-_SLOTS = (SYNONYM, BROADER, NARROWER, ALSO)
+SYNONYM, ALSO, FORM, BROADER, NARROWER, CONVERSE = "syn", "also", "form", "broader", "narrower", "converse"
+RELATIONS = (SYNONYM, ALSO, FORM, BROADER, NARROWER, CONVERSE)
+_SLOTS = (SYNONYM, BROADER, NARROWER, ALSO, CONVERSE)
 _INVERSE = {BROADER: NARROWER, NARROWER: BROADER, ALSO: ALSO}
 _FIELDS = 3
 
@@ -39,13 +40,15 @@ _FIELDS = 3
 class RelatedTerms:
     """Terms related to one term, as written in the table, each once and without the term itself.
 
-    `also` are words of its family, and others by which the same may be told (own: owner, belongs to).
+    `also` are words of its family, and others by which the same may be told (own: owner, belongs to); `converse` are
+    words, each with a preposition somewhere behind it, that tell it from the other side (sell: buy from).
     """
 
     synonyms: tuple[str, ...] = ()
     broader: tuple[str, ...] = ()
     narrower: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    converse: tuple[str, ...] = ()
 
 
 RelatedTermsTable = Mapping[str, RelatedTerms]
@@ -74,6 +77,7 @@ class _Table(RelatedTermsTable):
 
 
 _INFLECTIONS = ("ed", "ing")
+_IES = re.compile(r"(?<=[^\Ws]{2})ies$")
 _PLURAL = re.compile(r"(?<=[^\Ws]{3})s$")
 
 
@@ -83,8 +87,8 @@ def term_key(term: str) -> str:
 
 
 def _written_key(term: str) -> str:
-    """Return the key of a term as it is written, but for a plural's `s`; it is no stem's key."""
-    return "=" + _PLURAL.sub("", " ".join(words(term)))
+    """Return the key of a term as it is written, but for the ending `s` or `ies`; it is no stem's key."""
+    return "=" + _PLURAL.sub("", _IES.sub("y", " ".join(words(term))))
 
 
 def related_terms(term: str, table: RelatedTermsTable | None = None) -> RelatedTerms:
@@ -182,8 +186,12 @@ class _Index:
             known = [other for name in (SYNONYM, ALSO) for other, _ in slots.get(name, {}).values()]
             for term in (head, *members, *known):
                 self._relate(term, ALSO, members)
+            converse = [other for other, _ in slots.get(CONVERSE, {}).values()]
             for form in members:
                 self._relate(form, ALSO, (head, *known))
+                self._relate(form, CONVERSE, converse)
+        elif relation == CONVERSE:
+            self._relate(head, relation, members)
         else:
             self._relate(head, relation, members)
             for member in members:

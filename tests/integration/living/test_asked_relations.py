@@ -20,8 +20,26 @@ RELATIONS = [
     ("Who does Marek Kask work for?", "Marek Kask is employed by Nordkalk."),
     ("Who runs the sailing club?", "The sailing club is headed by Urmas Lepp."),
     ("Who teaches Oskar the violin?", "Oskar takes violin lessons from Reet Palm."),
+    ("Who looks after the lighthouse on Keri?", "The lighthouse on Keri is tended by Peeter Saar."),
+    ("Who is the boss of Liina Roos?", "Liina Roos reports to Tarmo Vaher."),
+    ("Who pays for the music school?", "The music school is funded by Anu Lind."),
+    ("Who sold the barn to Juhan Oja?", "Juhan Oja bought the old barn behind the mill from Endel Laas."),
+    ("Who studies Geology in Turku?", "Anu Leht is a student of Geology in Turku."),
+    ("Who lent Mihkel Rand the tractor?", "Mihkel Rand borrowed the tractor from Kalle Tooming."),
+    ("Who is the landlord of Piret Sild?", "Piret Sild rents a flat from Heino Kuru."),
+    ("Who cares for the bees on Abruka?", "The bees on Abruka are looked after by Evald Nurm."),
 ]
-NEVER_TOLD = ["Who owns the sawmill on Vormsi?", "Who does Helvi Org work for?", "Who runs the chess club?"]
+FROM_NOBODY = [
+    "Who sold the cart to Mart Kuusk?",
+    "Who looks after the windmill on Muhu?",
+    "Who is the boss of Ene Pihl?",
+]
+NEVER_TOLD = [
+    "Who owns the sawmill on Vormsi?",
+    "Who does Helvi Org work for?",
+    "Who runs the chess club?",
+    *FROM_NOBODY,
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,19 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.related_terms import load_related_terms, related_terms, term_key
 
 
+def test_a_verb_in_the_third_person_is_looked_up_as_the_verb():
+    """Proves: QUERY-1, STOP-5."""
+    assert related_terms("studies") == related_terms("study")
+    assert set(related_terms("carries").synonyms) == set(related_terms("carry").synonyms)
+
+
+def test_converses_hold_for_irregular_forms_and_one_way():
+    """Proves: STOP-5."""
+    assert related_terms("sold").converse == related_terms("sells").converse == ("buy from",)
+    assert related_terms("bought").converse == ("sell to",)
+    assert related_terms("reports").converse == ()
+
+
 def test_synonyms_are_mutual_and_found_by_stem() -> None:
     """Any form of a word finds the whole group, never itself. Proves: QUERY-1, LOOP-7."""
     assert {"purchase", "bought"} <= set(related_terms("Buying").synonyms)
