@@ -57,6 +57,7 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
             found.clear()
             record_error(opened, error)
         attempts = int(retrying.statistics["attempt_number"])
+        retrying.iter_state.reset()  # it holds `retrying`, which only a garbage collection would find
         if opened.is_recording():
             results = len({hit.record.id for response in found.values() for hit in response.hits})
             attributes: dict[str, Any] = {
@@ -70,10 +71,14 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
     return responses, attempts, None if failure is None else f"{type(failure).__name__}: {failure}"
 
 
+# Made once: each refers to itself, and would be left to the garbage collector.
+_TRANSIENT = retry_if_exception_type((StoreError, EmbedderError))
+
+
 def _retrying(settings: Settings, deadline: float) -> Retrying:
     """Return the tries of one call: none is begun whose wait would end after `deadline`."""
     return Retrying(
-        retry=retry_if_exception_type((StoreError, EmbedderError)),
+        retry=_TRANSIENT,
         stop=stop_after_attempt(settings.tool_attempts) | stop_before_delay(deadline - time.time()),
         wait=wait_exponential(multiplier=settings.tool_backoff_seconds),
         after=_log_failure,

@@ -208,6 +208,19 @@ async def test_many_runs_at_once_take_turns():
     assert [comparable_json(one) for one in found] == [alone[question] for question in QUESTIONS * 4]
 
 
+def test_a_run_leaves_nothing_to_the_garbage_collector(world):
+    """The more it does, the sooner Python stops the whole process for a full collection. Proves: OPS-2."""
+    for _ in range(2):
+        retrieve(valley_request(DIRECT), store=world)
+    gc.collect()
+    gc.disable()
+    try:
+        retrieve(valley_request(DIRECT), store=world)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("way", ["retrieve", "aretrieve"])
 def test_what_a_run_held_is_free_without_a_garbage_collection(world, way):
     """Circles of objects would bring on full collections, which stop the whole process. Proves: OPS-2."""
