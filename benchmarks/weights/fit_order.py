@@ -1,101 +1,38 @@
-"""Fit the learned order (`memory/search/rerank/default_order.json`), and say what it is worth out of fold.
+"""Fit the learned orders of short and of long turns, and say what they are worth out of fold.
 
-    python benchmarks/weights/fit_order.py [--data DIR] [--stores DIR] [--weights DIR] [-o FILE] [--id NAME]
+    python benchmarks/weights/fit_order.py [--talk DIR] [--train DIR] [--weights DIR] [--folds DIR] [-o DIR]
 
-Needs `pip install lightgbm`. Each set of the development part is written to a store with its token vectors (kept in
-`--stores`, and used again), every answerable question that has gold is searched once as the loop asks it first, and
-the features of its best 100 candidates are what the trees learn from, gold or not. Passages that stand alone keep the
-mixed score, so nothing is learned from them. `--weights` names a folder of weights for talk that left conversations
-out (`unseen.py`): from conversations that the embedder has seen, trees would learn to trust it too much. Printed are
-Recall@10, All@10 and nDCG@10 of the stage alone, before and after, for questions whose conversation the trees didn't
-see, and for each whole set that they didn't see.
+Needs `pip install lightgbm`. Every answerable question that has gold is searched once as the loop asks it first, and
+the features of its best 100 candidates are what the trees learn from, gold or not (`order_pools.py`). Passages that
+stand alone keep the mixed score, so nothing is learned from them. `--weights` names a folder of weights for talk that
+left conversations out (`unseen.py`): from conversations that the embedder has seen, trees would learn to trust it too
+much. Printed are Recall@10, All@10 and nDCG@10 of the stage alone, before and after, for questions whose conversation
+the trees didn't see.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from unseen import fill_store, open_unseen
+from order_pools import TALK, TRAIN, RankingExample, all_pools
+from unseen import unseen_embedder
 
-from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.measures.quality_metrics import ndcg_at_10, recall_at_k
-from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.rerank.learned import learned_gains, order_features
-from recall_loop.memory.search.rerank.learned_order import ORDER_FEATURES, LearnedRanker
-from recall_loop.memory.search.rerank.rerank_stage import SearchParts
-from recall_loop.memory.store.store import MemoryStore
-from recall_loop.policy.planning.query_forms import main_query
-from recall_loop.policy.question.question import analyse_question
-from recall_loop.state.request import ChatMessage, RetrieveRequest
-from recall_loop.state.scope import Scope
-from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
+from recall_loop.memory.search.rerank.learned_order import (
+    LONG_TURNS_FILE,
+    ORDER_FEATURES,
+    SHORT_TURNS_FILE,
+    LearnedRanker,
+)
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-# Folder, kinds, and how much a question counts: small sets would drown among the questions of long chats.
-SETS = (("locomo", "messages", 1.0), ("locomo", "messages+facts", 0.5), ("beam", "messages", 1.5))
 FOLDS = 6
 ROUNDS, LEAVES, LEAST_LEAF, RATE = 150, 8, 50, 0.05
-
-
-@dataclass
-class RankingExample:
-    """One question's pool: its features, which candidates are gold, and what is needed to judge an order."""
-
-    dataset_name: str
-    group: str
-    weight: float
-    features: Any
-    gold: list[bool]
-    ids: list[list[str]]
-    gold_ids: tuple[str, ...]
-
-
-def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterable[RankingExample]:
-    """Search every question once, and give its pool."""
-    dataset = load_dataset(data, kinds)
-    fill_store(store, dataset)
-    options = SearchParams(limit=30, rerank_pool=MAX_RERANK_POOL, time_suffixes=False)
-    for question in dataset.questions:
-        if not question.scored:
-            continue
-        scope = Scope(tenant=question.collection)
-        request = RetrieveRequest(messages=[ChatMessage(role="user", content=question.question)])
-        query = main_query(analyse_question(request, datetime.now(UTC)))
-        pools: list[tuple[Any, list[int]]] = []
-        parts = SearchParts(gains=recording(pools))
-        search_many(store, [query], scope=scope, params=options, spoken=[question.question], parts=parts)
-        for found, rowids in pools:
-            rows = store.view(scope).rows(rowids)
-            ids = [[rows[row].record.id, *(getattr(rows[row].record, "source_ids", None) or ())] for row in rowids]
-            gold = [bool(set(question.gold) & set(each)) for each in ids]
-            name = f"{data.name} ({kinds})"
-            yield RankingExample(
-                name, f"{data.name}:{question.collection}", weight, found, gold, ids, tuple(question.gold)
-            )
-
-
-def title_of(folder: str, kinds: str) -> str:
-    """Return the name of a set's store and of its files."""
-    return f"{folder}-{kinds.replace('+', '-')}"
-
-
-def recording(pools: list[tuple[Any, list[int]]]) -> Callable[..., Any]:
-    """Return the order that ships, which leaves the features and the rows of each pool behind."""
-
-    def gains(view: Any, part: Any, best: Any, compared: Any) -> Any:
-        pools.append((order_features(view, part, best, compared), part.rowids[best].tolist()))
-        return learned_gains(view, part, best, compared)
-
-    return gains
 
 
 def fit(asked: Sequence[RankingExample]) -> Any:
@@ -184,8 +121,10 @@ def out_of_fold(
     """Return each question with what trees that never saw its fold give."""
     found = []
     for part in sorted({fold(each) for each in asked}):
-        booster = fit([each for each in asked if fold(each) != part])
-        found += [(each, booster.predict(each.features)) for each in asked if fold(each) == part]
+        for long_turns in (False, True):
+            alike = [each for each in asked if each.long_turns is long_turns]
+            booster = fit([each for each in alike if fold(each) != part])
+            found += [(each, booster.predict(each.features)) for each in alike if fold(each) == part]
     return found
 
 
@@ -201,34 +140,42 @@ def assign_folds(asked: Sequence[RankingExample]) -> dict[str, str]:
     return chosen
 
 
+def write_orders(asked: Sequence[RankingExample], name: str, folder: Path) -> None:
+    """Fit the orders of short and of long turns, and write them under the names that the product gives them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for long_turns, file in ((False, SHORT_TURNS_FILE), (True, LONG_TURNS_FILE)):
+        part = [each for each in asked if each.long_turns is long_turns]
+        counts = dict(Counter(each.dataset_name for each in part))
+        title = f"{name}-{'long' if long_turns else 'short'}"
+        made = exported(fit(part), title, {"questions": counts, "method": "LambdaRank, lightgbm"})
+        text = json.dumps(made.model_dump(), separators=(",", ":")) + "\n"
+        (folder / file).write_text(text, encoding="utf-8")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Collect, measure out of fold, fit on everything and write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the labelled sets")
-    parser.add_argument("--stores", type=Path, help="keep the stores here, and use them again")
+    parser.add_argument("--talk", type=Path, default=TALK, help="set that talk_set.py wrote")
+    parser.add_argument("--train", type=Path, default=TRAIN, help="folder of the permissive sets")
     parser.add_argument("--weights", type=Path, help="weights for talk that left conversations out")
-    parser.add_argument("-o", "--output", type=Path, help="write the fitted order here")
-    parser.add_argument("--id", default="recall-loop-order-2", help="name of the fitted order")
+    parser.add_argument("-o", "--output", type=Path, help="folder to write the fitted orders to")
+    parser.add_argument(
+        "--folds", type=Path, help="folder to write orders to that left a sixth of the conversations out"
+    )
+    parser.add_argument("--id", default="recall-loop-order-3", help="name of the fitted order")
     parser.add_argument("--quick", action="store_true", help="fit only, without the figures")
     given = parser.parse_args(words)
-    asked: list[RankingExample] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, kinds, weight in SETS:
-            place = (given.stores or Path(folder)) / title_of(name, kinds)
-            with open_unseen(place, given.weights) as store:
-                asked += collect(given.data / name, store, kinds, weight)
-            print(f"{name} ({kinds}): {len(asked)} pools so far", file=sys.stderr, flush=True)
+    asked = all_pools(given.talk, given.train, unseen_embedder(given.weights))
     if not given.quick:
         chosen = assign_folds(asked)
         show("conversation unseen", out_of_fold(asked, lambda each: chosen[each.group]))
-        show("set unseen", out_of_fold(asked, lambda each: each.group.partition(":")[0]))
+    if given.folds:
+        chosen = assign_folds(asked)
+        for fold in range(FOLDS):
+            kept = [each for each in asked if chosen[each.group] != str(fold)]
+            write_orders(kept, f"without-{fold}", given.folds / str(fold))
     if given.output:
-        counts = {
-            name: sum(each.dataset_name == name for each in asked)
-            for name in dict.fromkeys(each.dataset_name for each in asked)
-        }
-        made = exported(fit(asked), given.id, {"questions": counts, "method": "LambdaRank, lightgbm"})
-        given.output.write_text(json.dumps(made.model_dump(), separators=(",", ":")) + "\n", encoding="utf-8")
+        write_orders(asked, given.id, given.output)
     return 0
 
 

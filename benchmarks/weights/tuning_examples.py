@@ -16,7 +16,7 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType
 
-PARTS = 6
+PARTS = 2
 POOL = 40  # results of the untuned search that negatives are drawn from
 
 

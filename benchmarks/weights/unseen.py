@@ -1,8 +1,8 @@
-"""Stores of labelled sets whose messages are embedded by weights that never saw their conversation.
+"""Embedders whose weights for talk never saw the conversation that they embed.
 
-The embedder's weights for talk learned from LoCoMo's development part, so figures of it are taken with others:
-`tune_embedder.py --without K` leaves every sixth conversation out, and these conversations are embedded with what it
-wrote. Questions are embedded in the same way in all six, so one store can hold them all.
+The embedder's weights for talk learned from the conversations that were written for this project, so what is fitted on
+their searches uses others: `tune_embedder.py --without K` leaves every second conversation out, and these
+conversations are embedded with what it wrote.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from pathlib import Path
 from tuning_examples import PARTS, fold_of
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
-from recall_loop.evals.runs.dataset_ingest import ingest
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.minilm import MINILM_FINGERPRINT, MiniLmEmbedder, MiniLmModel
 from recall_loop.memory.store.embed.weight_patch import WeightPatch
-from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.scope import Scope
 
-LEARNED_FROM = ("locomo",)
+LEARNED_FROM = ("talk",)
 
 
 class UnseenEmbedder(MiniLmEmbedder):
     """The embedded default, with the weights for talk that a conversation calls for.
 
     Args:
-        folder: holds `without-0.npz` … `without-5.npz`.
+        folder: holds `without-0.npz` and `without-1.npz`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,16 +38,6 @@ class UnseenEmbedder(MiniLmEmbedder):
         self.conversational = self._parts[fold_of(list(dataset.collections), name)] if learned else self._own
 
 
-def open_unseen(place: Path, folder: Path | None) -> MemoryStore:
-    """Open the store in `place`; without a folder of weights, with the ones that ship."""
-    return MemoryStore.open(place, embedder=UnseenEmbedder(folder) if folder else MiniLmEmbedder())
-
-
-def fill_store(store: MemoryStore, dataset: Dataset) -> None:
-    """Write a set to a store that has nothing of it yet."""
-    if store.count(Scope(tenant=next(iter(dataset.collections)))):
-        return
-    for name in dataset.collections:
-        if isinstance(store.embedder, UnseenEmbedder):
-            store.embedder.use_weights_for(dataset, name)
-        ingest(store, dataset, [name])
+def unseen_embedder(folder: Path | None) -> Embedder:
+    """Return the embedder for figures and fits; without a folder of weights, the one that ships."""
+    return UnseenEmbedder(folder) if folder else MiniLmEmbedder()

@@ -13,6 +13,7 @@ from recall_loop.memory.search.rerank.learned_order import (
     MIN_POOL,
     STANDARDISED_FEATURES,
     default_ranker,
+    has_long_turns,
 )
 from recall_loop.memory.search.rerank.rerank import rescale, validate_scores
 from recall_loop.memory.search.scoring.fusion import session_prior, share_of_best
@@ -76,7 +77,13 @@ def _least_matches(matches: NDArray[np.float32]) -> Values:
 
 def learned_gains(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:
     """Return what the order that ships adds to the scores of the candidates at `best` [n]."""
-    return default_ranker().gains(order_features(view, part, best, compared))
+    long_turns = pool_has_long_turns(view, part.rowids[best].tolist())
+    return default_ranker(long_turns).gains(order_features(view, part, best, compared))
+
+
+def pool_has_long_turns(view: View, rowids: Sequence[int]) -> bool:
+    """Tell whether the candidates are long turns."""
+    return has_long_turns([row.term_count for row in view.rows(rowids).values()])
 
 
 def order_features(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:

@@ -1,8 +1,9 @@
 """A learned order of the best candidates: a small ensemble of regression trees, read, checked and applied.
 
 Hand-set weights know one way to weigh the signals. Which of them to believe depends on what is searched: long
-turns of an assistant match many words of any question, and short answers follow questions. The trees were fitted
-(`benchmarks/weights/fit_order.py`; LambdaRank, Burges 2010) to put gold evidence of the development sets first; what
+turns of an assistant match many words of any question, and short answers follow questions. So there are two
+ensembles, one for pools of short turns and one for pools of long ones. The trees were fitted
+(`benchmarks/weights/fit_order.py`; LambdaRank, Burges 2010) to put gold evidence first; what
 they give is added to the mixed score of the stage, which stays the larger part. Features are relative to the pool where
 they can be, none names a data set, a person or a word.
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-DEFAULT_FILE = "default_order.json"
+SHORT_TURNS_FILE, LONG_TURNS_FILE = "order_short_turns.json", "order_long_turns.json"
+LONG_TURNS = 25
+"""Stems in the median candidate of a pool from which on its turns are long: about fifty words."""
 _STANDARDISED = (
     "bm25 bm25_window word_share cosine cosine_window own window own_least own_middle own_best own_lead window_least"
     " window_middle window_best window_lead session length window_length before_mixed after_mixed before_own after_own"
@@ -161,8 +164,14 @@ def _leaves(tree: RegressionTree) -> tuple[dict[int, int], list[int]]:
     return under, order
 
 
-@lru_cache(maxsize=1)
-def default_ranker() -> LearnedRanker:
-    """Return the order that ships with the package."""
-    text = files("recall_loop.memory.search.rerank").joinpath(DEFAULT_FILE).read_text(encoding="utf-8")
+def has_long_turns(term_counts: Sequence[int]) -> bool:
+    """Tell whether the candidates of a pool are long turns, from how many stems each has."""
+    return bool(np.median(term_counts) >= LONG_TURNS)
+
+
+@lru_cache(maxsize=2)
+def default_ranker(long_turns: bool) -> LearnedRanker:
+    """Return the order that ships with the package, for pools of short or of long turns."""
+    file = LONG_TURNS_FILE if long_turns else SHORT_TURNS_FILE
+    text = files("recall_loop.memory.search.rerank").joinpath(file).read_text(encoding="utf-8")
     return LearnedRanker.model_validate_json(text)

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from recall_loop.memory.search.rerank.learned_order import MAX_LEAVES, ORDER_FEATURES, LearnedRanker, default_ranker
+from recall_loop.memory.search.rerank.learned_order import (
+    LONG_TURNS,
+    MAX_LEAVES,
+    ORDER_FEATURES,
+    LearnedRanker,
+    default_ranker,
+    has_long_turns,
+)
 
 NUMBERS = st.floats(-5, 5, allow_nan=False)
 
@@ -78,9 +85,17 @@ def test_an_order_fitted_for_other_features_is_refused() -> None:
         LearnedRanker.model_validate({"id": "x", "features": ORDER_FEATURES[::-1], "trees": []})
 
 
-def test_what_ships_has_trees_and_says_what_it_learned_from() -> None:
-    """Proves: RANK-2."""
-    order = default_ranker()
+@pytest.mark.parametrize("long_turns", [False, True])
+def test_what_ships_has_trees_and_says_what_it_learned_from(long_turns: bool) -> None:
+    """Proves: RANK-2, OPEN-1 (nothing that ships learned from LoCoMo or BEAM)."""
+    order = default_ranker(long_turns)
     assert len(order.trees) >= 50
     assert set(order.fitted_on) >= {"questions", "method"}
+    assert {name.partition(" ")[0] for name in order.fitted_on["questions"]} <= {"talk", "realmem"}
     assert np.isfinite(order.gains(np.zeros((3, len(ORDER_FEATURES))))).all()
+
+
+def test_turns_are_long_where_the_median_of_the_pool_is() -> None:
+    """Proves: RANK-2 (one long turn among short ones changes nothing)."""
+    assert not has_long_turns([LONG_TURNS - 1] * 3 + [400])
+    assert has_long_turns([3, LONG_TURNS, 400])

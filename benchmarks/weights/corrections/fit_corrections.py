@@ -1,6 +1,6 @@
 """Fit what decides whether a statement corrects another (`policy/facts/correction_weights.json`).
 
-    python benchmarks/weights/fit_corrections.py [--data DIR] [-o FILE]
+    python benchmarks/weights/corrections/fit_corrections.py [--data DIR] [-o FILE]
 
 Corrections are the scripted ones of `correction_pairs.tsv`, alone and among other sentences. What is none: other
 statements of the same scripts, and pairs of turns by one speaker of the real conversations in the training part of the
@@ -32,7 +32,7 @@ from recall_loop.policy.facts.corrections import both_state, compare, may_correc
 from recall_loop.policy.facts.likeness import Rarity
 from recall_loop.text.words.tokens import stems
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "train"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "train"
 PAIRS = Path(__file__).with_name("correction_pairs.tsv")
 SETS = ("realmem", "lifebench-en", "lifebench-zh", "qmsum")
 MOST_FILES, MOST_TURNS, MOST_QUESTIONS = 6, 2500, 20
