@@ -68,7 +68,7 @@ weights: setup  ## Make the embedder's weights, the learned orders and the confi
 order: setup  ## Fit the learned orders of the reranking stage, and ask what confidence is fitted on; ORDER='--train DIR'
 	$(PYTHON) -m pip install -q lightgbm
 	$(PYTHON) benchmarks/weights/fit_order.py --weights build/tuned --folds build/folds -o memory/search/rerank $(ORDER)
-	$(PYTHON) benchmarks/weights/order_runs.py --weights build/tuned --folds build/folds -o build/runs
+	$(PYTHON) benchmarks/weights/order_runs.py --weights build/tuned --folds build/folds --kinds messages -o build/runs
 
 confidence: setup  ## Fit confidence and the relevance of facts on ../shared/data/train, scripted lives and the runs of make order
 	$(PYTHON) benchmarks/weights/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence

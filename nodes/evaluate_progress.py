@@ -89,10 +89,13 @@ def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
 
 
 def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
-    """Credit each NEW fact to the one query that found it best, not to the whole call (LOOP-2)."""
+    """Credit each NEW fact to the one query of the iteration that found it best, not to the whole call (LOOP-2)."""
     outcomes = dict(state["query_results"])
     for key in sorted(new):
-        best = max(state["evidence_pool"][key]["matches"], key=lambda match: match["score"])
+        matches = state["evidence_pool"][key]["matches"]
+        # Earlier queries may have found it better, but below the similarity from which it counts.
+        now = [match for match in matches if outcomes[match["query"]]["iteration"] == state["iteration"]]
+        best = max(now or matches, key=lambda match: match["score"])
         outcome = outcomes[best["query"]]
         outcomes[best["query"]] = {**outcome, "new_facts": outcome["new_facts"] + 1}
     return outcomes

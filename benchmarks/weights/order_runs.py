@@ -26,7 +26,6 @@ from unseen import UnseenEmbedder, unseen_embedder
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.replay import eval_report
-from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION, with_cross_collection_questions
 from recall_loop.evals.runs.prompts import EvalOptions
 from recall_loop.evals.runs.runner import ReplayRun, run_evaluation
 from recall_loop.memory.search.engine import search_many
@@ -36,9 +35,9 @@ from recall_loop.memory.search.rerank.rerank_stage import SearchParts
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import RetrievalParts
+from recall_loop.policy.confidence.confidence_signals import SPEAKER_NAMED
 from recall_loop.state.settings.settings import Settings
 
-FOREIGN_ASKED = 5  # questions of the next conversation that each one is asked as well
 Figures = list[tuple[float, float, float]]
 Orders = tuple[LearnedRanker, LearnedRanker]
 
@@ -73,13 +72,13 @@ def ordered_by(orders: Orders) -> RetrievalParts:
     return RetrievalParts(search=partial(search_many, parts=SearchParts(gains=gains)))
 
 
-def write_answers(found: Iterator[ReplayRun], own: TextIO, foreign: TextIO) -> Figures:
-    """Write a line for each answer, and return the figures of what can be scored."""
+def write_answers(found: Iterator[ReplayRun], file: TextIO) -> Figures:
+    """Write a line for each answer to a question that names a speaker; return the figures of all with gold."""
     figures: Figures = []
     for answer in found:
-        file = foreign if answer.prompt.category == CROSS_COLLECTION else own
         line = eval_report.question_line(answer)
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        if line["confidence_detail"]["signals"].get(SPEAKER_NAMED, 0.0) > 0.0:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
         if answer.prompt.scored:
             scores = line["scores"]
             figures.append((scores["recall@10"], scores["all@10"], scores["ndcg@10"]))
@@ -100,13 +99,10 @@ def main(words: Sequence[str] | None = None) -> int:
     embedder = unseen_embedder(given.weights)
     orders = read_orders(given.folds)
     for kinds in given.kinds:
-        dataset = with_cross_collection_questions(load_dataset(given.talk, kinds), FOREIGN_ASKED)
+        dataset = load_dataset(given.talk, kinds)
         title = f"talk-{kinds.replace('+', '-')}"
-        with (
-            (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as own,
-            (given.output / f"{title}-foreign.jsonl").open("w", encoding="utf-8") as foreign,
-        ):
-            figures = write_answers(answer_unseen(dataset, embedder, orders), own, foreign)
+        with (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as file:
+            figures = write_answers(answer_unseen(dataset, embedder, orders), file)
         recall, complete, ndcg = np.mean(figures, axis=0)
         print(f"{title:26}{len(figures):5}  Recall@10 {recall:.3f}  All@10 {complete:.3f}  nDCG@10 {ndcg:.3f}")
     return 0

@@ -3,8 +3,8 @@
 Two statements by the same speaker are compared sentence by sentence: how much of their matter they share, rare words
 counting more; whether the later one has a mark of change (`change_markers.json`); whether it is worded alike with
 another value; what the question asks of both. A logistic regression of these features, fitted by
-`benchmarks/weights/corrections/fit_corrections.py`, decides. Greetings and questions correct nothing, and neither do long texts:
-a correction is said in a few words.
+`benchmarks/weights/corrections/fit_corrections.py`, decides. Greetings and questions correct nothing, and neither do
+long texts: a correction is said in a few words.
 """
 
 from __future__ import annotations
