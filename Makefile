@@ -56,7 +56,7 @@ kills: setup  ## Kill 500 writers at random moments and look whether anything wa
 	$(PYTHON) benchmarks/kills/kill_nine.py $(KILLS)
 
 # Long chats are left out of what the embedder learns from: it saw none when it was tuned.
-weights: setup  ## Make the embedder's weights, the learned orders and the confidence mapping anew: two hours on two cores
+weights: setup  ## Make the embedder's weights for conversations anew: an hour and a half on two cores
 	$(PYTHON) -m pip install -q torch onnx lightgbm
 	$(PYTHON) benchmarks/weights/talk_set.py --languages en -o build/talk
 	$(PYTHON) benchmarks/weights/talk_set.py --languages en --without 7-chats -o build/tuned/talk
@@ -70,13 +70,12 @@ order: setup  ## Fit the learned orders of the reranking stage, and ask what con
 	$(PYTHON) benchmarks/weights/fit_order.py --weights build/tuned --folds build/folds -o memory/search/rerank $(ORDER)
 	$(PYTHON) benchmarks/weights/order_runs.py --weights build/tuned --folds build/folds --kinds messages -o build/runs
 
-confidence: setup  ## Fit confidence and the relevance of facts on ../shared/data/train, scripted lives and the runs of make order
+confidence: setup  ## Fit confidence and the relevance of facts on ../shared/data/train, scripted lives
 	$(PYTHON) benchmarks/weights/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
 	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
 	$(PYTHON) benchmarks/weights/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
-	$(BIN)recall-loop calibrate --replay build/runs/*.jsonl --high 0.88 -o build/confidence/attributed.json
 	$(BIN)recall-loop calibrate --replay build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --high 0.95 --medium 0.7 --wrongly 0.03 \
-	  --method 'logistic, components and signals' --attributed build/confidence/attributed.json \
+	  --method 'logistic, components and signals' --attributed policy/confidence/default_calibration.json \
 	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
 corrections: setup  ## Fit what tells a correction from another statement on ../shared/data/train

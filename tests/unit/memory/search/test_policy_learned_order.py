@@ -87,7 +87,7 @@ def test_an_order_fitted_for_other_features_is_refused() -> None:
 
 @pytest.mark.parametrize("long_turns", [False, True])
 def test_what_ships_has_trees_and_says_what_it_learned_from(long_turns: bool) -> None:
-    """Proves: RANK-2, OPEN-1 (nothing that ships learned from LoCoMo or BEAM)."""
+    """Proves: RANK-2."""
     order = default_ranker(long_turns)
     assert len(order.trees) >= 50
     assert set(order.fitted_on) >= {"questions", "method"}
