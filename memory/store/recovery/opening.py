@@ -20,6 +20,7 @@ from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import send_all_again
+from recall_loop.memory.store.shared.restored_copy import give_own_identity, notes_location
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths, indexed_paths
 from recall_loop.memory.store.tables.changes import marker_of
@@ -99,6 +100,7 @@ def open_schema(
             _note_server(files, given, move=move)
             before = marker_of(database)["generation"]
             _check_marker(files, embedder, re_embed=re_embed)
+            give_own_identity(database)
             if marker_of(database)["generation"] != before:
                 with database.transaction() as connection:
                     send_all_again(connection)
@@ -118,7 +120,7 @@ def _is_ready(
     """Return whether a schema can be opened for writing as it stands."""
     database = files.database
     marker = marker_of(database)
-    if not is_current(marker) or not recovery.has_current_words(database):
+    if not is_current(marker) or not recovery.has_current_words(database) or not notes_location(database):
         return False
     known = chroma_server.server_from_meta(database.meta())
     if given is not None and given.url is not None and (known is None or move):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_meta
+from recall_loop.memory.store.shared.restored_copy import is_restored_copy
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
@@ -39,6 +41,10 @@ class OpenSchema:
     repairs: list[str] = field(default_factory=list)
     path: Path | None = None
 
+    @cached_property
+    def _is_copy(self) -> bool:
+        return is_restored_copy(self.database)
+
     @property
     def place(self) -> str:
         """The address, for messages; without a password."""
@@ -56,10 +62,11 @@ class OpenSchema:
     def chroma_location(self) -> ChromaServer | None:
         """Return the Chroma server of the store, as its tables note it; None = vectors are compared one by one.
 
-        Its collection is that of the store's generation.
+        Its collection is that of the store's generation. The one that a restored copy names is its original's: until
+        the copy is opened for writing, it has none.
         """
         meta = self.database.meta()
-        known = server_from_meta(meta)
+        known = None if self.read_only and self._is_copy else server_from_meta(meta)
         if known is None or "generation" not in meta:
             return known
         return replace(known, api_key=self.api_key, collection=f"{collections_of(meta)}{meta['generation'][:16]}")

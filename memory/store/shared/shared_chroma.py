@@ -186,9 +186,10 @@ class SharedChroma(ChromaLink):
 
         Raises:
             ChromaError: Chroma fails; the rows stay pending.
-            StoreUnavailableError: PostgreSQL fails.
+            StoreUnavailableError: PostgreSQL fails, or a later version of the program has upgraded the tables.
         """
         database = self._schema.database
+        database.generation()
         claimed = outbox.claim(database)
         if not claimed:
             return False

@@ -23,6 +23,7 @@ from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
+from recall_loop.memory.store.tables.upgrades import read_generation
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
 _BUSY_MS = 10_000
@@ -277,8 +278,12 @@ class SqliteDatabase:
         return int(versions[0][0]) if versions else 0
 
     def generation(self) -> str:
-        """Return the id of the index generation."""
-        return str(self.fetch("SELECT value FROM meta WHERE key = 'generation'")[0][0])
+        """Return the id of the index generation.
+
+        Raises:
+            NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
+        """
+        return read_generation(self, self.file)
 
     def has_table(self, name: str) -> bool:
         """Return whether a table exists; a file that a crash left empty has none."""

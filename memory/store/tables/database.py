@@ -147,7 +147,11 @@ class Database(Protocol):
         """Return the version of a tenant's data; every write raises it."""
 
     def generation(self) -> str:
-        """Return the id of the index generation; see `MemoryStore.generation`."""
+        """Return the id of the index generation; see `MemoryStore.generation`.
+
+        Raises:
+            NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
+        """
 
     def has_table(self, name: str) -> bool:
         """Return whether a table exists."""

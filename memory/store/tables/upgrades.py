@@ -21,6 +21,7 @@ Upgrade = Callable[["Connection"], None]
 """Changes the tables of one schema to those of the next, within a transaction."""
 _SCHEMA_KEY = "schema"
 _FOUND = "SELECT value FROM meta WHERE key = ?"
+_OPEN = "SELECT key, value FROM meta WHERE key IN ('generation', 'schema')"
 _LOG = logging.getLogger(__name__)
 
 
@@ -70,7 +71,20 @@ def check_schema(database: Database, marker: Mapping[str, str], place: str) -> N
         )
 
 
-def refuse_newer(marker: Mapping[str, str], place: str) -> None:
+def read_generation(database: Database, place: object) -> str:
+    """Return the id of the index generation of open tables, or "" where none has begun.
+
+    Raises:
+        NewerSchemaError: a later version has upgraded the tables since they were opened.
+        StoreUnavailableError: the backend fails.
+    """
+    found = dict(database.fetch(_OPEN))
+    if _SCHEMA_KEY in found:
+        refuse_newer(found, place)
+    return str(found.get("generation", ""))
+
+
+def refuse_newer(marker: Mapping[str, str], place: object) -> None:
     """Raise `NewerSchemaError` where tables with this marker are of a later version's schema."""
     if int(marker[_SCHEMA_KEY]) > SCHEMA_VERSION:
         raise NewerSchemaError(

@@ -316,3 +316,21 @@ def test_a_rebuild_lets_others_end_what_they_do_with_the_server(address, chroma)
         store._session.connection.rebuild(None)
         assert nearest(store, "word17", 1) == ["r17"]
         assert store.degraded_reason is None
+
+
+def test_a_dump_restored_beside_its_original_leaves_its_collection_alone(address, postgres, chroma):
+    """Proves: HOST-2 (the copy becomes a store of its own; before, readers compare its vectors one by one)."""
+    with opened(address, chroma) as store:
+        store.upsert(numbered(0, 5))
+        until(lambda: is_delivered(store))
+    restored = postgres.restored(address)
+    with MemoryStore.open(restored, embedder=WordHashEmbedder(), read_only=True) as reader:
+        assert nearest(reader, "number 3 word3")[0] == "r3"
+        assert reader._session.files.chroma_location() is None
+    with opened(restored, chroma) as copy, opened(address, chroma) as store:
+        copy.delete(["r3"])
+        until(lambda: is_delivered(copy))
+        assert sides_are_equal(copy) and copy.maintenance.verify().chroma_rows == 4
+        assert sides_are_equal(store) and store.maintenance.verify().chroma_rows == 5
+    with opened(restored, chroma) as again:
+        assert sides_are_equal(again)

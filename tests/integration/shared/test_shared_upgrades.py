@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import psycopg
 import pytest
@@ -152,6 +153,33 @@ def test_a_store_of_a_later_version_is_refused(postgres, address, tmp_path):
     run(postgres, address, f"UPDATE meta SET value = '{SCHEMA_VERSION}' WHERE key = 'schema'")
     with opened(address) as store:
         assert store.count(Scope()) == 1
+
+
+def test_a_process_notices_that_a_later_version_upgrades_the_tables(postgres, address):
+    """It neither reads nor writes them from then on. Proves: HOST-2."""
+    with opened(address) as writer, opened(address, read_only=True) as reader:
+        writer.upsert([{"id": "a", "text": "the boat"}])
+        assert reader.count(Scope()) == 1
+        later = SCHEMA_VERSION + 1
+        run(postgres, address, f"UPDATE meta SET value = '{later}' WHERE key = 'schema'")
+        with pytest.raises(NewerSchemaError, match=f"schema {later}"):
+            writer.upsert([{"id": "b", "text": "another boat"}])
+        time.sleep(0.1)
+        for store in (writer, reader):
+            with pytest.raises(NewerSchemaError, match=f"schema {later}"):
+                store.count(Scope())
+        run(postgres, address, f"UPDATE meta SET value = '{SCHEMA_VERSION}' WHERE key = 'schema'")
+        time.sleep(0.1)
+        assert reader.count(Scope()) == 1
+
+
+def test_a_reader_of_a_folder_notices_that_a_later_version_upgrades_it(tmp_path):
+    """Proves: STORE-4."""
+    with opened(str(tmp_path)) as writer, opened(str(tmp_path), read_only=True) as reader:
+        assert reader.count(Scope()) == 0
+        writer._session.database.set_meta({"schema": str(SCHEMA_VERSION + 1)})
+        with pytest.raises(NewerSchemaError, match="use the later version"):
+            reader.count(Scope())
 
 
 def test_a_folder_of_a_later_version_is_refused(tmp_path):
