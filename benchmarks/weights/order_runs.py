@@ -1,12 +1,13 @@
 """Ask every question of the project's own talk through the whole loop, ordered by trees that never saw it.
 
-    python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR] [--foreign 10]
+    python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR] [--foreign N] [--swapped N]
 
-The confidence of questions that name a speaker is fitted on these runs, with `--foreign` also on questions of other
-conversations that are asked of a speaker of this one, which it can't answer. From runs that the trees which ship
-ordered it would learn from results that are better than they are on users' conversations. So with the embedder's
-weights for talk: `--weights` names those that left conversations out (`unseen.py`). Prints Recall@10, All@10 and
-nDCG@10. The orders of `--folds` are those of `fit_order.py --folds`, which needs `pip install lightgbm`.
+The confidence of questions that name a speaker is fitted on these runs, with `--foreign` and `--swapped` also on
+questions about somebody else that are asked of a speaker of this conversation, which it can't answer. From runs that
+the trees which ship ordered it would learn from results that are better than they are on users' conversations. So with
+the embedder's weights for talk: `--weights` names those that left conversations out (`unseen.py`). Prints Recall@10,
+All@10 and nDCG@10. Questions that name nobody who speaks are written to files of their own. The orders of `--folds` are
+those of `fit_order.py --folds`, which needs `pip install lightgbm`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from recall_loop.nodes.runtime.run_context import RetrievalParts
 from recall_loop.policy.confidence.confidence_signals import SPEAKER_NAMED
 from recall_loop.state.settings.settings import Settings
 
+OTHERS, SWAPPED = "-others", "swapped"
 Figures = list[tuple[float, float, float]]
 Orders = tuple[LearnedRanker, LearnedRanker]
 
@@ -63,35 +65,44 @@ def speakers_of(dataset: Dataset) -> dict[str, list[str]]:
     return {name: sorted(authors) for name, authors in found.items()}
 
 
-def foreign_questions(dataset: Dataset, name: str, count: int) -> Iterator[LabelledQuestion]:
-    """Yield questions of other conversations on one speaker there, asked of a speaker of this one."""
+def asked_of_others(dataset: Dataset, name: str, count: int, *, foreign: bool) -> Iterator[LabelledQuestion]:
+    """Yield questions that this conversation doesn't answer: each is on one speaker, and asked of another one here.
+
+    `foreign` ones are another conversation's; the others are answered here, by what the first speaker told.
+    """
     speakers, draw = speakers_of(dataset), random.Random(name)
-    others = [
+    category = CROSS_COLLECTION if foreign else SWAPPED
+    known = [
         (question, named[0])
         for question in dataset.questions
-        if question.scored and question.collection != name
+        if question.scored and (question.collection != name) is foreign
         if len(named := [who for who in speakers[question.collection] if who in question.question]) == 1
     ]
-    for at, (question, speaker) in enumerate(draw.sample(others, min(count, len(others)))):
-        yield LabelledQuestion(
-            id=f"{name}:{CROSS_COLLECTION}:{question.id}",
-            collection=name,
-            question=question.question.replace(speaker, speakers[name][at % len(speakers[name])]),
-            category=CROSS_COLLECTION,
-            answerable=False,
-        )
+    for at, (question, speaker) in enumerate(draw.sample(known, min(count, len(known)))):
+        if others := [who for who in speakers[name] if who != speaker]:
+            yield LabelledQuestion(
+                id=f"{name}:{category}:{question.id}",
+                collection=name,
+                question=question.question.replace(speaker, others[at % len(others)]),
+                category=category,
+                answerable=False,
+            )
 
 
-def answer_unseen(dataset: Dataset, embedder: Embedder, orders: list[Orders], foreign: int) -> Iterator[ReplayRun]:
+def answer_unseen(
+    dataset: Dataset, embedder: Embedder, orders: list[Orders], *, foreign: int, swapped: int
+) -> Iterator[ReplayRun]:
     """Ask all questions, each with the weights and the orders that haven't seen its conversation."""
     for place, name in enumerate(sorted(dataset.collections)):
         if isinstance(embedder, UnseenEmbedder):
             embedder.use_weights_for(dataset, name)
         known = [each for each in dataset.questions if each.collection == name]
-        own = replace(dataset, questions=[*known, *foreign_questions(dataset, name, foreign)])
+        known += asked_of_others(dataset, name, foreign, foreign=True)
+        known += asked_of_others(dataset, name, swapped, foreign=False)
         parts = ordered_by(orders[place % FOLDS])
         with MemoryStore.in_memory(embedder=embedder) as store:
-            yield from run_evaluation(own, EvalOptions(unscored=True), store, settings=Settings(), parts=parts)
+            asked = replace(dataset, questions=known)
+            yield from run_evaluation(asked, EvalOptions(unscored=True), store, settings=Settings(), parts=parts)
 
 
 def ordered_by(orders: Orders) -> RetrievalParts:
@@ -104,13 +115,13 @@ def ordered_by(orders: Orders) -> RetrievalParts:
     return RetrievalParts(search=partial(search_many, parts=SearchParts(gains=gains)))
 
 
-def write_answers(found: Iterator[ReplayRun], file: TextIO) -> Figures:
-    """Write a line for each answer to a question that names a speaker; return the figures of all with gold."""
+def write_answers(found: Iterator[ReplayRun], named: TextIO, others: TextIO) -> Figures:
+    """Write a line for each answer, by whether its question names a speaker; return the figures of all with gold."""
     figures: Figures = []
     for answer in found:
         line = eval_report.question_line(answer)
-        if line["confidence_detail"]["signals"].get(SPEAKER_NAMED, 0.0) > 0.0:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        names_speaker = line["confidence_detail"]["signals"].get(SPEAKER_NAMED, 0.0) > 0.0
+        (named if names_speaker else others).write(json.dumps(line, ensure_ascii=False) + "\n")
         if answer.prompt.scored:
             scores = line["scores"]
             figures.append((scores["recall@10"], scores["all@10"], scores["ndcg@10"]))
@@ -126,6 +137,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--kinds", nargs="+", choices=every, default=every, help="documents to write")
     parser.add_argument("--weights", type=Path, help="weights for talk that left conversations out")
     parser.add_argument("--foreign", type=int, default=0, help="questions of others to ask in each conversation")
+    parser.add_argument("--swapped", type=int, default=0, help="its own to ask of another speaker there")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the files to write")
     given = parser.parse_args(words)
     given.output.mkdir(parents=True, exist_ok=True)
@@ -134,8 +146,11 @@ def main(words: Sequence[str] | None = None) -> int:
     for kinds in given.kinds:
         dataset = load_dataset(given.talk, kinds)
         title = f"{given.talk.name}-{kinds.replace('+', '-')}"
-        with (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as file:
-            figures = write_answers(answer_unseen(dataset, embedder, orders, given.foreign), file)
+        files = (given.output / f"{title}{ending}.jsonl" for ending in ("", OTHERS))
+        named, others = (file.open("w", encoding="utf-8") for file in files)
+        with named, others:
+            answers = answer_unseen(dataset, embedder, orders, foreign=given.foreign, swapped=given.swapped)
+            figures = write_answers(answers, named, others)
         recall, complete, ndcg = np.mean(figures, axis=0)
         print(f"{title:26}{len(figures):5}  Recall@10 {recall:.3f}  All@10 {complete:.3f}  nDCG@10 {ndcg:.3f}")
     return 0

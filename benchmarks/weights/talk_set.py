@@ -1,9 +1,10 @@
 """Turn the conversations that were written for this project into a labelled set (OPEN-1, OPEN-2).
 
-    python benchmarks/weights/talk_set.py -o DIR [--languages en,de] [--without 7-chats]
+    python benchmarks/weights/talk_set.py -o DIR [--asked] [--languages en,de] [--without 7-chats]
 
 `talk/*.txt` holds conversations, each in a file of its own with the questions that it answers and the facts that it
-tells (docs/tuning.md describes the form). The set has the layout of an evaluation: `turns`, `facts` and
+tells (docs/tuning.md describes the form); `talk/asked/*.txt` has further questions, plain ones and ones without an
+answer, which the embedder doesn't learn from. The set has the layout of an evaluation: `turns`, `facts` and
 `questions.jsonl`, so that `recall-loop eval --data DIR` reads it too.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 TALK = Path(__file__).with_name("talk")
+ASKED = "asked"
 CATEGORIES = {"single": "single_hop", "list": "multi_hop", "time": "temporal", "infer": "inference", "now": "update"}
 UNANSWERABLE = "none"
 _TURN = re.compile(r"(\d+) (\S+): (.+)")
@@ -101,17 +103,25 @@ class TalkScript:
         )
 
 
-def read_scripts(folder: Path, languages: Sequence[str] = ()) -> Iterator[TalkScript]:
-    """Yield the conversations of a folder; a line that can't be read ends it with its place."""
+def read_scripts(folder: Path, languages: Sequence[str] = (), *, asked: bool = False) -> Iterator[TalkScript]:
+    """Yield the conversations of a folder, with further questions if `asked`."""
     for path in sorted(folder.glob("*.txt")):
         script = TalkScript(path.stem)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                script.read_line(line)
-            except (ValueError, KeyError, IndexError) as error:
-                raise SystemExit(f"{path.name}, line {number}: {error}: {line}") from error
+        read_file(path, script)
+        further = folder / ASKED / path.name
+        if asked and further.exists():
+            read_file(further, script)
         if not languages or script.language in languages:
             yield script
+
+
+def read_file(path: Path, script: TalkScript) -> None:
+    """Take in the lines of a file; one that can't be read ends the program with its place."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            script.read_line(line)
+        except (ValueError, KeyError, IndexError) as error:
+            raise SystemExit(f"{path}, line {number}: {error}: {line}") from error
 
 
 def write_layout(scripts: Iterable[TalkScript], folder: Path) -> tuple[int, int, int]:
@@ -136,11 +146,12 @@ def main(words: Sequence[str] | None = None) -> int:
     """Write the set and print its size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scripts", type=Path, default=TALK, help="folder of the conversations")
+    parser.add_argument("--asked", action="store_true", help="with the further questions")
     parser.add_argument("--languages", default="", help="only these, e.g. en,de")
     parser.add_argument("--without", default="", help="leave out the files whose names begin so")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the set to write")
     given = parser.parse_args(words)
-    scripts = read_scripts(given.scripts, [each for each in given.languages.split(",") if each])
+    scripts = read_scripts(given.scripts, [each for each in given.languages.split(",") if each], asked=given.asked)
     chosen = (each for each in scripts if not given.without or not each.name.startswith(given.without))
     messages, questions, facts = write_layout(chosen, given.output)
     print(f"{messages} messages, {questions} questions, {facts} facts")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.memory.store.chroma import chroma_link
-from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
+from recall_loop.memory.store.chroma import chroma_link, chroma_server
+from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME, ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
@@ -259,3 +259,20 @@ def test_a_server_that_hangs_is_told_of_within_seconds(server: ChromaProcess, tm
         while store.maintenance.probe() is not None:
             assert time.monotonic() < until_healed
             time.sleep(0.5)
+
+
+def test_a_search_waits_seconds_for_a_server_that_hangs(
+    server: ChromaProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writes have a minute; somebody waits for a search. Proves: SEARCH-9."""
+    monkeypatch.setattr(chroma_server, "_SEARCH_SECONDS", 0.5)
+    with opened(tmp_path / "a", server.url) as store:
+        store.upsert([turn(1)])
+        chroma = store._session.connection.chroma
+        assert len(chroma.nearest(QUERY, 1)[0]) == 1
+        with server.stopped():
+            began = time.monotonic()
+            with pytest.raises(ChromaError, match="can't be searched"):
+                chroma.nearest(QUERY, 1)
+            assert time.monotonic() - began < 10
+        assert len(chroma.nearest(QUERY, 1)[0]) == 1
