@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from recall_loop.evals.runs.dataset_ingest import StageProgress
 
@@ -50,6 +50,48 @@ def stage_progress() -> Iterator[StageProgress]:
             bars.update(tasks[stage], completed=done, total=total, words=f"{done:,}/{total:,}")
 
         yield advance
+
+
+@contextmanager
+def rebuild_progress() -> Iterator[tuple[Advance, Advance]]:
+    """Yield two functions of (records done, records in all): for embedding, and for the index of vectors.
+
+    Each has a bar on a terminal. Elsewhere embedding, which may take hours, writes a line every five seconds. If the
+    first call says that some are embedded already, a line says so too.
+    """
+    with _bars(hidden=not sys.stderr.isatty()) as bars:
+        yield _Stage(bars, "embed", resumable=True), _Stage(bars, "rebuild")
+
+
+class _Stage:
+    """One of several stages that share their bars; it has one from its first call on."""
+
+    def __init__(self, bars: Progress, label: str, *, resumable: bool = False) -> None:
+        self._bars, self._label, self._resumable = bars, label, resumable
+        self._lines: _LineProgress | None = None
+        self._task: TaskID | None = None
+        self._first = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how many records are done."""
+        if self._task is None:
+            self._task = self._begin(done, total)
+        now = done - self._first
+        if self._lines is not None:
+            self._lines(done, now)
+        seconds = self._bars.tasks[self._task].elapsed or 0.0
+        rate = f", {_format_rate(now / seconds)}" if now and seconds > 0 else ""
+        words = f"{done:,} of {total:,} records{rate}"
+        self._bars.update(self._task, completed=done, total=total, words=words)
+
+    def _begin(self, done: int, total: int) -> TaskID:
+        self._first = done
+        if self._resumable and done:
+            words = f"resuming: {done:,} of {total:,} are embedded already"
+            self._bars.console.print(words, highlight=False, soft_wrap=True)
+        if self._resumable and self._bars.disable:
+            self._lines = _LineProgress(self._label, total, "records")
+        return self._bars.add_task(self._label, total=total, completed=done, words="")
 
 
 def _bars(*, hidden: bool) -> Progress:

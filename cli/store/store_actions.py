@@ -11,7 +11,7 @@ from typing import Any
 
 from recall_loop.cli.core.common import atomic_output, open_store, scope_from, store_path
 from recall_loop.cli.core.filter_pairs import read_filters
-from recall_loop.cli.core.progress_bars import progress_bar
+from recall_loop.cli.core.progress_bars import Advance, progress_bar, rebuild_progress
 from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.cli.core.shared_options import given_fields
@@ -92,15 +92,15 @@ def verify(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def rebuild(args: argparse.Namespace, settings: Settings) -> int:
-    """Rebuild the indexes, with a bar on a terminal (STORE-5)."""
+    """Rebuild the indexes, with bars on a terminal (STORE-5, OPEN-3)."""
     with (
-        _opened_for_rebuild(args, settings) as (store, embedded),
-        progress_bar("rebuild", int(store.maintenance.info()["records"]), "records") as advance,
+        rebuild_progress() as (embedding, advance),
+        _opened_for_rebuild(args, settings, embedding) as (store, embedded),
     ):
         embedder = store.embedder if args.re_embed and not embedded else None
         if args.token_vectors == "drop":
             store.maintenance.drop_token_vectors()
-        store.maintenance.rebuild(embedder=embedder, progress=lambda done, _: advance(done, done))
+        store.maintenance.rebuild(embedder=embedder, progress=advance, embedding=embedding)
         if args.token_vectors == "make":
             store.maintenance.make_token_vectors()
         generation, repairs = store.generation, list(store.repairs)
@@ -112,7 +112,9 @@ def rebuild(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @contextmanager
-def _opened_for_rebuild(args: argparse.Namespace, settings: Settings) -> Iterator[tuple[MemoryStore, bool]]:
+def _opened_for_rebuild(
+    args: argparse.Namespace, settings: Settings, embedding: Advance
+) -> Iterator[tuple[MemoryStore, bool]]:
     """Yield the store, and whether opening it has embedded every record with another embedder."""
     if args.move and settings.chroma_url is None:
         raise InvalidInputError("--move", True, "only with --url, the server to move to")
@@ -124,7 +126,7 @@ def _opened_for_rebuild(args: argparse.Namespace, settings: Settings) -> Iterato
     except EmbedderMismatchError:
         if not args.re_embed:
             raise
-        store, embedded = open_deferred(re_embed=True), True
+        store, embedded = open_deferred(re_embed=True, progress=embedding), True
     with store:
         yield store, embedded
 

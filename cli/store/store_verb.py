@@ -64,7 +64,10 @@ def _add_maintenance(actions: Any) -> None:
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
     rebuild = add_action(actions, "rebuild", "rebuild the indexes", tenant=False)
     rebuild.add_argument(
-        "--re-embed", action="store_true", help="embed all records again with the settings' embedder (default: off)"
+        "--re-embed",
+        action="store_true",
+        help="embed all records again with the settings' embedder; where it was cut off, the same command goes on "
+        "(default: off)",
     )
     rebuild.add_argument(
         "--token-vectors",

@@ -15,6 +15,7 @@ from recall_loop.memory.store.recovery.verify import VerificationReport, verify_
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.memory.store.write import stored_tokens
+from recall_loop.memory.store.write.staged_vectors import StagedVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,8 +127,19 @@ class Maintenance:
         with self._session.lock:
             return verify_open(self._session.files, self._session.connection)
 
-    def rebuild(self, *, embedder: Embedder | None = None, progress: ProgressCallback | None = None) -> None:
-        """Rebuild Chroma from the sidecar; with another embedder embed everything again before (STORE-5).
+    def rebuild(
+        self,
+        *,
+        embedder: Embedder | None = None,
+        progress: ProgressCallback | None = None,
+        embedding: ProgressCallback | None = None,
+    ) -> None:
+        """Rebuild Chroma from the sidecar; with an embedder embed everything again before (STORE-5, OPEN-3).
+
+        Embedding is committed in chunks beside the old vectors, which stay in use until all new ones are there; others
+        may write meanwhile. If it is cut off, the store is as before, and the next call with an embedder of the same
+        fingerprint, or the next `MemoryStore.open` with `re_embed`, goes on: it embeds what is new, has changed, or
+        was not embedded yet. Another embedder begins anew.
 
         A damaged lexical index is rebuilt too. The new Chroma is built beside the old one and takes its
         place when it is complete, so that a crash or a full disk loses nothing.
@@ -135,17 +147,22 @@ class Maintenance:
         Args:
             embedder: embedder to change to; absent = keep the vectors.
             progress: called with (records done, records in all) for each chunk.
+            embedding: the same for the embedding; its first call, before anything is embedded, has the records that a
+                run that was cut off has left embedded. Absent = `progress` is called for it too.
 
         Raises:
             StoreUnavailableError: Chroma or SQLite fails.
             StoreReadOnlyError: the store is open for reading only.
             EmbedderError: the embedder fails; the store is as before.
         """
-        session = self._session
+        session, embedding = self._session, embedding or progress
+        if embedder is not None:
+            session.check_writable()
+            StagedVectors(session.current_database(), embedder).fill(embedding)
         with session.exclusive(None):
             session.repair_lexical_index()
             if embedder is not None:
-                rebuilding.re_embed(session.database, embedder, progress)
+                rebuilding.re_embed(session.database, embedder, embedding)
             session.reset(embedder)
             session.connection.rebuild(progress)
             session.failed_write = session.damaged_texts = None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+    from recall_loop.memory.store.recovery.recovery import ProgressCallback
     from recall_loop.memory.store.shared.open_schema import OpenSchema
     from recall_loop.state.settings.settings import Settings
 
@@ -88,6 +89,7 @@ class MemoryStore(StoreWriting):
         history_days: int | None = DEFAULT_HISTORY_DAYS,
         indexed_attributes: Iterable[str] | None = None,
         retention: Iterable[RetentionRule] = (),
+        progress: ProgressCallback | None = None,
     ) -> Self:
         """Open the store in folder `path`, and repair it if a crash left it in need; or one in PostgreSQL (HOST-1).
 
@@ -98,7 +100,9 @@ class MemoryStore(StoreWriting):
                 it, such as "provider:model"; absent = `MiniLmEmbedder()`.
             create: make a new store if there is none.
             read_only: take no lock and never write; sees what a writer commits meanwhile.
-            re_embed: if the store was made with another embedder, embed everything again.
+            re_embed: if the store was made with another embedder, embed everything again. Chunks are committed as they
+                come, and the old vectors stay until the end: if it is cut off, the store is as before, and the next
+                such open with the same embedder goes on. Records that changed meanwhile are embedded anew.
             url: address of the Chroma server that holds the vectors; the folder then holds the rest. A
                 store remembers its server, so that only the first open needs it.
             move: make `url` the store's server from now on, whatever it was.
@@ -110,6 +114,8 @@ class MemoryStore(StoreWriting):
             indexed_attributes: paths of attributes that filters look up in an index, at most 32: others lose theirs,
                 and a new one is made from the records that are there. None = those that the store has; a reader
                 always uses those.
+            progress: called while `re_embed` embeds, with (records embedded, records in all): at once, with those that
+                a run that was cut off has left, and after each chunk.
 
         Raises:
             InvalidInputError: `path` is neither a folder nor an address that can be read; `url` is no address, or not
@@ -126,7 +132,7 @@ class MemoryStore(StoreWriting):
         days, rules = check_history_days(history_days), check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
         how: dict[str, Any] = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
-        how |= {"attributes": indexed_attributes}
+        how |= {"attributes": indexed_attributes, "progress": progress}
         place = checked_place(path)
         files: Callable[[], OpenStoreFiles | OpenSchema] = (
             partial(opening.open_folder, place, chosen, server, **how)
@@ -157,6 +163,7 @@ class MemoryStore(StoreWriting):
         re_embed: bool = False,
         move: bool = False,
         defer: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> Self:
         """Open the store that settings name, with their embedder and Chroma server; for the rest see `open`.
 
@@ -177,6 +184,7 @@ class MemoryStore(StoreWriting):
             history_days=settings.history_days,
             indexed_attributes=settings.indexed_attributes,
             retention=settings.retention,
+            progress=progress,
         )
 
     def _connect(self) -> None:

@@ -22,7 +22,7 @@ from recall_loop.memory.store.shared.restored_copy import LOCATION_META_KEY
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.memory.store.tables.attribute_index import declare_paths, indexed_paths, is_index_note
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, marker_of
-from recall_loop.memory.store.tables.database import MOVING_META_KEY, set_meta
+from recall_loop.memory.store.tables.database import MOVING_META_KEY, RE_EMBEDDING_META_KEY, set_meta
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ MoveProgress = Callable[[str, int], None]
 _TENANTS = "SELECT tenant, version FROM tenants ORDER BY tenant"
 # Noted for good: what the target is a copy of.
 _MOVED = "moved_from"
-_OWN_NOTES = frozenset([MOVING_META_KEY, _MOVED, COMMIT_META_KEY, LOCATION_META_KEY, "store", "generation"])
+_OWN_NOTES = frozenset(
+    [MOVING_META_KEY, RE_EMBEDDING_META_KEY, _MOVED, COMMIT_META_KEY, LOCATION_META_KEY, "store", "generation"]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.postgres import postgres_attributes
 from recall_loop.memory.store.postgres.postgres_attributes import as_json, narrowing, steps_sql, value_sql
+from recall_loop.memory.store.postgres.postgres_schema import STAGING
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ _NULL = "CAST('null' AS JSONB)"
 
 class PostgresDialect:
     """The `Dialect` of PostgreSQL: JSONB, and arrays of words with an inverted index (GIN)."""
+
+    staging = STAGING
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]

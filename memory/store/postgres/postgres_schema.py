@@ -229,5 +229,18 @@ _POLICIES = "".join(_POLICY.format(table=table) for table in GUARDED) + "".join(
 
 DDL = _FUNCTIONS + ATTRIBUTE_KEYS + _TABLES + _RECALLS + _TRIGGERS + _POLICIES
 
+# Made while everything is embedded again, and dropped afterwards. No key refers to `records`: to drop it would lock
+# them against readers.
+_REEMBEDDED = f"""
+CREATE TABLE reembedded (
+  rowid bigint PRIMARY KEY, target {_TEXT} NOT NULL, checksum bigint NOT NULL,
+  own bytea NOT NULL, tokens bytea, pieces bytea NOT NULL, tenant {_TEXT}
+);
+ALTER TABLE reembedded ALTER own SET STORAGE EXTERNAL, ALTER tokens SET STORAGE EXTERNAL,
+  ALTER pieces SET STORAGE EXTERNAL;
+"""
+_GUARDED_STAGING = _REEMBEDDED + _POLICY.format(table="reembedded") + _BELONGS.format(table="reembedded")
+STAGING = tuple(statement for statement in _GUARDED_STAGING.split(";\n") if statement.strip())
+
 # Recalls were counted by no store before.
 UPGRADE_6_TO_7 = (_RECALLS, _POLICY.format(table="recalls"), _BELONGS.format(table="recalls"))

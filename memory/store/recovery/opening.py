@@ -26,6 +26,7 @@ from recall_loop.memory.store.tables.attribute_index import checked_paths, decla
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import MOVING_META_KEY
 from recall_loop.memory.store.tables.upgrades import check_schema, is_current, upgrade_tables
+from recall_loop.memory.store.write.staged_vectors import StagedVectors
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def open_folder(
     re_embed: bool,
     move: bool = False,
     attributes: Iterable[str] | None = None,
+    progress: recovery.ProgressCallback | None = None,
 ) -> OpenStoreFiles:
     """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
     check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
@@ -64,7 +66,7 @@ def open_folder(
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
         _check_server(files, given, move=move and not read_only)
-        _check_marker(files, embedder, re_embed=re_embed and not read_only)
+        _check_marker(files, embedder, re_embed=re_embed and not read_only, progress=progress)
         if not read_only:
             files.mark_in_use()
         _declare_attributes(files, attributes)
@@ -81,6 +83,7 @@ def open_schema(
     re_embed: bool,
     move: bool = False,
     attributes: Iterable[str] | None = None,
+    progress: recovery.ProgressCallback | None = None,
 ) -> OpenSchema:
     """Open a schema of PostgreSQL, making it as needed; see `MemoryStore.open`.
 
@@ -94,12 +97,14 @@ def open_schema(
         if read_only or _is_ready(files, embedder, given, re_embed=re_embed, move=move, attributes=wanted):
             _check_marker(files, embedder, re_embed=False)
             return files
+        if re_embed:
+            _embed_beforehand(files, embedder, progress)
         with database.exclusive(None):
             if not marker_of(database):
                 database.set_meta(recovery.new_marker(embedder))
             _note_server(files, given, move=move)
             before = marker_of(database)["generation"]
-            _check_marker(files, embedder, re_embed=re_embed)
+            _check_marker(files, embedder, re_embed=re_embed, progress=progress)
             give_own_identity(database)
             if marker_of(database)["generation"] != before:
                 with database.transaction() as connection:
@@ -236,7 +241,20 @@ def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bo
     chroma_server.resolve_server(path, known, given, local=known is None)
 
 
-def _check_marker(files: OpenStoreFiles | OpenSchema, embedder: Embedder, *, re_embed: bool) -> None:
+def _embed_beforehand(files: OpenSchema, embedder: Embedder, progress: recovery.ProgressCallback | None) -> None:
+    """Embed what another embedder has to embed while others may still write; what they change meanwhile comes later."""
+    marker = marker_of(files.database)
+    if is_current(marker) and marker["fingerprint"] != embedder.fingerprint:
+        StagedVectors(files.database, embedder).fill(progress)
+
+
+def _check_marker(
+    files: OpenStoreFiles | OpenSchema,
+    embedder: Embedder,
+    *,
+    re_embed: bool,
+    progress: recovery.ProgressCallback | None = None,
+) -> None:
     if not files.read_only:
         upgrade_tables(files.database)
     marker = marker_of(files.database)
@@ -249,7 +267,7 @@ def _check_marker(files: OpenStoreFiles | OpenSchema, embedder: Embedder, *, re_
         made = "indexed by an earlier version"
         raise StoreUnavailableError(f"{files.place}: {made}; open it once for writing to upgrade it")
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
-        rebuilding.re_embed(files.database, embedder)
+        rebuilding.re_embed(files.database, embedder, progress)
         return
     check_embedder(files.place, marker, embedder)
 

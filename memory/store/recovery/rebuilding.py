@@ -8,11 +8,9 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_tombstones import read_tombstones
-from recall_loop.memory.store.encoding.indexing import index_terms, kind_and_text
+from recall_loop.memory.store.encoding.indexing import index_terms
 from recall_loop.memory.store.files.store_files import (
     DATABASE_ENDINGS,
     OLD_FOLDER,
@@ -35,14 +33,8 @@ from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY, LexicalIndexError, set_meta
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
-from recall_loop.memory.store.write.stored_tokens import (
-    active_codec,
-    drop_stale_tokens,
-    write_piece_rows,
-    write_token_rows,
-)
+from recall_loop.memory.store.write.staged_vectors import StagedVectors, forget_unfit
 from recall_loop.memory.store.write.taking_over import drafts_of, note_state, set_commit
-from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.text.words.tokens import WORDS_VERSION
 
 if TYPE_CHECKING:
@@ -58,28 +50,24 @@ _T = TypeVar("_T")
 
 
 def re_embed(database: Database, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
-    """Embed every record again and start a new generation, in one transaction (STORE-5).
+    """Embed every record again, and start a new generation when all are there (STORE-5, OPEN-3).
+
+    Chunks are committed as they come, beside the old vectors, which are replaced at the end, in one transaction. After
+    a run that was cut off only those records are embedded that are new, have changed, or were not embedded yet.
+
+    Args:
+        database: the store's tables; others' writes are held off.
+        embedder: the embedder that the store is to have.
+        progress: see `StagedVectors.fill`.
 
     Raises:
         EmbedderError: the embedder fails; the store is as before.
+        StoreUnavailableError: the backend fails; the store is as before.
     """
-    dimension, total, codec = embedder.dimension, count_records(database), active_codec(database, embedder)
+    staged = StagedVectors(database, embedder)
+    staged.fill(progress)
     with database.transaction() as connection:
-        drop_stale_tokens(connection, codec)
-        rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
-        for done, part in _chunks(rows):
-            rowids = [rowid for rowid, _ in part]
-            texts = [kind_and_text(body) for _, body in part]
-            made = embed_texts(embedder, codec, dimension, texts)
-            write_token_rows(connection, dict(zip(rowids, made.tokens, strict=True)))
-            write_piece_rows(connection, dict(zip(rowids, made.pieces, strict=True)))
-            vectors = [vector.tobytes() for vector in made.vectors.astype(np.float16)]
-            values = [(vector, vector, rowid) for vector, rowid in zip(vectors, rowids, strict=True)]
-            connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
-            if progress is not None:
-                progress(done, total)
-        for _, part in _chunks(rows):
-            reindex(connection, {rowid for rowid, _ in part}, ())
+        staged.take_over(connection)
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
             bump_tenant_version(connection, tenant)
         changed = new_marker(embedder)
@@ -158,6 +146,7 @@ def start_new_generation(database: Database) -> None:
     with database.transaction() as connection:
         for table in ("tenants", "deleted", "memberships"):
             connection.execute(f"DELETE FROM {table} WHERE {_EMPTY}")
+        forget_unfit(connection)
         set_meta(connection, {"generation": uuid.uuid4().hex})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.sqlite import attribute_predicate, attribute_values
+from recall_loop.memory.store.sqlite.sqlite_schema import STAGING
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 class SqliteDialect:
     """The `Dialect` of SQLite: JSON functions, and a full-text table (FTS5)."""
+
+    staging = STAGING
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]

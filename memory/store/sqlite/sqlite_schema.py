@@ -132,6 +132,15 @@ END;
     + _DELETE_TRIGGER
 )
 
+# Made while everything is embedded again, and dropped afterwards: what records are embedded as, beside the old vectors.
+# target: the embedder; checksum: of the record that was embedded, else as in `records`, `vectors`, `tokens`, `pieces`.
+STAGING = (
+    """CREATE TABLE reembedded (
+  rowid INTEGER PRIMARY KEY, target TEXT NOT NULL, checksum INTEGER NOT NULL,
+  own BLOB NOT NULL, tokens BLOB, pieces BLOB NOT NULL
+)""",
+)
+
 # Earlier changes are not known, hence the horizon.
 UPGRADE_1_TO_2 = (
     "ALTER TABLE records ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",

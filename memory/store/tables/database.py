@@ -21,6 +21,8 @@ MARKER_FIELDS = ("store", "generation", "schema", "embedder", "fingerprint", "di
 APPLIED, PENDING = 0, 1
 # Noted while a store is being moved to these tables: until then they are none.
 MOVING_META_KEY = "moving"
+# Noted while a store is being embedded again: for which embedder. The table `reembedded` stands as long as it does.
+RE_EMBEDDING_META_KEY = "re_embedding"
 # Since when recalls are counted, in microseconds since 1970.
 RECALLS_SINCE_META_KEY = "recalls_since"
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -76,6 +78,10 @@ class Connection(Protocol):
 
 class Dialect(Protocol):
     """SQL that the backends word differently. `body` is SQL for the JSON of a record."""
+
+    @property
+    def staging(self) -> Sequence[str]:
+        """Statements that make `reembedded`, which keeps new vectors aside while a store is embedded again."""
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]

@@ -23,6 +23,7 @@ from recall_loop.memory.store.write.context_windows import (
 )
 from recall_loop.memory.store.write.recall_counts import forget_recalls
 from recall_loop.memory.store.write.settling import settle_drafts
+from recall_loop.memory.store.write.staged_vectors import forget_staged
 from recall_loop.memory.store.write.stored_tokens import (
     active_codec,
     drop_stale_tokens,
@@ -172,6 +173,7 @@ def delete_records(database: Database, tenant: str, ids: Sequence[str], *, keep_
         touched = neighbour_rowids(neighbours(connection, found)) - found.keys()
         restored = undo_supersession(connection, tenant, found, keep_history=keep_history)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in sorted(found)])
+        forget_staged(connection, found)
         number = connection.next_commit()
         keys = [(key, number) for key in found.values()]
         connection.executemany(_BURY, keys)

@@ -98,11 +98,18 @@ def active_codec(database: Database, embedder: Embedder) -> TokenCodec | None:
 
 def drop_stale_tokens(connection: Connection, codec: TokenCodec | None) -> None:
     """Drop token vectors of another embedder or projection, within a transaction, before new ones are written."""
+    if note_tokens(connection, codec):
+        connection.execute("DELETE FROM tokens")
+
+
+def note_tokens(connection: Connection, codec: TokenCodec | None) -> bool:
+    """Note how token vectors are stored from now on, unless they are switched off; return whether that is new."""
     wanted = "" if codec is None else codec.fingerprint
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (TOKENS_META_KEY,)).fetchone()
-    if (found[0] if found else "") not in (wanted, _OFF):
-        connection.execute("DELETE FROM tokens")
+    stale = (found[0] if found else "") not in (wanted, _OFF)
+    if stale:
         set_meta(connection, {TOKENS_META_KEY: wanted})
+    return stale
 
 
 def write_token_rows(connection: Connection, packed: Mapping[int, bytes | None]) -> None:
