@@ -49,11 +49,16 @@ def add_parser(subparsers: Any) -> None:
         help="what the files are: docs/records.md has each format (default: %(default)s, what is in a file decides)",
     )
     add("--dry-run", action="store_true", help="show what would be kept and the first three records; write nothing")
-    whose = parser.add_argument_group("whose the records are that name nobody")
+    whose = parser.add_argument_group("what holds for records that don't say it themselves")
     whose.add_argument("--user", dest="user_id", metavar="U", help="user whose memory it is")
     whose.add_argument("--agent", dest="agent_id", metavar="A", help="agent whose memory it is")
     whose.add_argument(
         "--conversation", dest="conversation_id", metavar="ID", help="their conversation (of messages: the file's name)"
+    )
+    whose.add_argument(
+        "--language",
+        metavar="CODE",
+        help="language of those that state none, such as nl (ISO 639-1; default: detected from each text)",
     )
     add_batch_size_option(parser, "lines")
     add("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
@@ -74,7 +79,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.memory.intake.files.ingest import IngestOptions
 
     check_readable([path for path in args.files if not path.is_dir()])
-    owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id")})
+    owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id", "language")})
     if args.dry_run:
         return show_previews(args.files, args.format, owner)
     for path in args.files:  # a file of another kind is told before anything is written

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import (
     add_filter_option,
+    add_language_option,
     add_model_options,
     add_scope_options,
     add_store_option,
@@ -60,6 +61,7 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--max-facts", metavar="N", help="maximum facts, 1 to 1000 (default: 30)")
     add("--fuzzy", metavar="N", help="typo tolerance of the searches: 0 none, 1 some, 2 high (default: 0)")
+    add_language_option(parser, "question")
     add("--max-iterations", metavar="N", help="maximum iterations, 1 to 100 (default: 10)")
     add("--reference-time", metavar="T", help="current time (default: that of the newest message, else the clock)")
     add("--goal", metavar="G", help="what the answer is for, in addition to the question")

@@ -26,7 +26,7 @@ from recall_loop.state.types import ScopeMode
 DEFAULT_DOCUMENTS = SearchParams(limit=10, limit_per_type=False)
 _SCOPE = ("tenant", "agent_id", "user_id", "conversation_id")
 # What the loop takes of a search's options; it chooses the rest itself.
-_LOOP_OPTIONS = frozenset({"filters", "content_types", "limit", "reference_time"})
+_LOOP_OPTIONS = frozenset({"filters", "content_types", "language", "limit", "reference_time"})
 _RECORD_FIELDS = (
     "user_id",
     "agent_id",
@@ -37,6 +37,7 @@ _RECORD_FIELDS = (
     "role",
     "label",
     "tags",
+    "language",
     "created_at",
     "updated_at",
     "superseded_by",
@@ -57,7 +58,7 @@ class RecallLoopRetriever(BaseRetriever):
         store: the memory.
         mode: "search" = one search; "recall" = the loop, which searches until it has enough.
         params: options of the search, or a mapping of them; absent = the ten best of all content types together. The
-            loop takes `filters`, `content_types`, `limit` (its `max_facts`) and `reference_time`.
+            loop takes `filters`, `content_types`, `language`, `limit` (its `max_facts`) and `reference_time`.
         tenant: whose memory is read.
         agent_id: agent whose memory is read; None = all.
         user_id: user whose memory is read; None = all.
@@ -125,7 +126,9 @@ class RecallLoopRetriever(BaseRetriever):
         return _hit_documents(search(self.store, query, scope=self._scope, params=self.params).hits)
 
     def _request(self, query: str) -> dict[str, Any]:
-        chosen = {name: getattr(self.params, name) for name in ("filters", "content_types", "reference_time")}
+        chosen = {
+            name: getattr(self.params, name) for name in ("filters", "content_types", "language", "reference_time")
+        }
         fields = chosen | {name: getattr(self, name) for name in _SCOPE} | {"max_facts": self.params.limit}
         given = {name: value for name, value in fields.items() if value is not None}
         return {"messages": [{"content": query}], "scope": self.scope, **given}

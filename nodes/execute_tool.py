@@ -117,6 +117,7 @@ def _params(tool: str, plan: Plan, run: RunContext) -> SearchParams:
         mode=run.settings.search_mode,
         limit=plan["parameters"]["limit"],
         fuzzy=max(run.request.fuzzy, plan["parameters"].get("fuzzy", 0)),
+        language=run.request.language,
         time_suffixes=False,  # times in a question are the planner's
         rerank_pool=MAX_RERANK_POOL,
         rerank_learned=run.settings.learned_order,

@@ -15,6 +15,7 @@ from langgraph.managed import RemainingSteps
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
+from recall_loop.state.language_codes import QUERY_LANGUAGE, LanguageCode
 from recall_loop.state.types import ContentType, FuzzyLevel, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
 
 # For a form: the state itself holds plain text, which any checkpointer keeps.
@@ -197,6 +198,7 @@ class InputState(TypedDict, total=False):
         ),
     ]
     fuzzy: FuzzyLevel
+    language: Annotated[LanguageCode, Field(description=QUERY_LANGUAGE)]
     max_facts: MaxFacts
     max_iterations: MaxIterations
     max_context_tokens: MaxContextTokens

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from recall_loop.state.language_codes import QUERY_LANGUAGE, LanguageCode
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import (
     BodyText,
@@ -66,6 +67,7 @@ class RetrieveRequest(BaseModel):
         description="What is searched; absent = fact, archival and message, or trajectory where a filter asks for it.",
     )
     fuzzy: FuzzyLevel = 0
+    language: LanguageCode | None = Field(None, description=QUERY_LANGUAGE)
     max_facts: MaxFacts | None = None
     max_iterations: MaxIterations | None = None
     max_context_tokens: MaxContextTokens | None = None

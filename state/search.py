@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from recall_loop.state.errors import UnsupportedOptionError
+from recall_loop.state.language_codes import QUERY_LANGUAGE, LanguageCode
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import (
     ContentType,
@@ -44,6 +45,7 @@ class _CommonParams(BaseModel):
         SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`: both; `auto`: what fits the query."
     )
     fuzzy: FuzzyLevel = 0
+    language: LanguageCode | None = Field(None, description=QUERY_LANGUAGE)
     reference_time: Timestamp | None = Field(
         None, description="The time that `< 3 days` in a query counts back from; absent = the clock."
     )

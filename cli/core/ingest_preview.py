@@ -14,7 +14,18 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.records.records import Record
 
 _TEXT_CHARS = 300
-_SHOWN_FIELDS = ("id", "created_at", "author", "role", "user_id", "agent_id", "conversation_id", "session", "label")
+_SHOWN_FIELDS = (
+    "id",
+    "created_at",
+    "author",
+    "role",
+    "user_id",
+    "agent_id",
+    "conversation_id",
+    "session",
+    "label",
+    "language",
+)
 
 
 def show_previews(paths: Sequence[Path], format_name: str, owner: FileOwner) -> int:

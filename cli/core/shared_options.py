@@ -109,6 +109,15 @@ def add_types_option(group: Group, default: str) -> None:
     )
 
 
+def add_language_option(group: Group, what: str) -> None:
+    """Add `--language`, that of `what` is asked."""
+    group.add_argument(
+        "--language",
+        metavar="CODE",
+        help=f"language of the {what}, such as nl (ISO 639-1; default: detected from its words)",
+    )
+
+
 def add_filter_option(group: Group) -> None:
     """Add `--filter`, for every filter that has no option of its own."""
     group.add_argument(

@@ -42,6 +42,11 @@ def add_parser(subparsers: Any) -> None:
     whose.add_argument("--conversation", dest="conversation_id", metavar="ID", help="conversation that it is part of")
     whose.add_argument("--session", metavar="ID", help="part of the conversation")
     parser.add_argument(
+        "--language",
+        metavar="CODE",
+        help="language of what states none, such as nl (ISO 639-1; default: detected from each text)",
+    )
+    parser.add_argument(
         "--infer", action="store_true", help="draw facts from the messages, by a chat model (default: off)"
     )
     parser.add_argument(
@@ -63,7 +68,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.graph.memories.memory import Memory
 
     content = _content(args)
-    owner = {name: getattr(args, name) for name in ("agent_id", "user_id", "conversation_id", "session")}
+    owner = {name: getattr(args, name) for name in ("agent_id", "user_id", "conversation_id", "session", "language")}
     with open_store(settings, create=True) as store:
         added = Memory(store=store, settings=settings).add(content, infer=args.infer, **owner)
     failure = added.facts.failure if added.facts else None

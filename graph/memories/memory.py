@@ -104,6 +104,7 @@ class Memory(MemoryReading):
         conversation_id: str | None = None,
         tenant: str | None = None,
         session: str | None = None,
+        language: str | None = None,
         infer: bool = False,
         roles: Collection[Role | str] = KEPT_ROLES,
         actor: str | None = None,
@@ -124,6 +125,8 @@ class Memory(MemoryReading):
             conversation_id: the conversation that it is part of.
             tenant: the tenant.
             session: the part of the conversation; neighbours are joined only within one.
+            language: the language of what states none (ISO 639-1, such as "nl"), by which words are stemmed; None =
+                detected from each text.
             infer: let the chat model draw facts from the messages, as `remember(facts=True)` does. Where the model
                 fails, the messages are kept, and `facts.failure` says why.
             roles: whose messages are kept; the others are in `skipped`.
@@ -137,7 +140,9 @@ class Memory(MemoryReading):
             StoreError: the store can't be written.
         """
         names = {"user_id": user_id, "agent_id": agent_id, "conversation_id": conversation_id, "session": session}
-        owner = addition_owner({**names, "tenant": self.settings.tenant if tenant is None else tenant})
+        owner = addition_owner(
+            {**names, "language": language, "tenant": self.settings.tenant if tenant is None else tenant}
+        )
         if infer:
             self._reader.check_model()
         added = add_records(self.store, content, owner, roles=roles, actor=actor, on_reject=on_reject)

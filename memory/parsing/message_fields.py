@@ -18,6 +18,8 @@ def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
         fields["id"] = message.id if part == 0 else f"{message.id}-{part}"
     if author is not None:
         fields["author"] = author
+    if message.extra.get("language") is not None:
+        fields["language"] = message.extra["language"]
     if (moment := _stated_time(message)) is not None:
         fields["created_at"] = moment
     if message.calls:

@@ -34,7 +34,11 @@ def load_experience(run: RunContext) -> ExperienceState | None:
     scope = Scope(tenant=request.tenant, agent_id=request.agent_id, user_id=request.user_id)
     filters = Filters(tags=(SELF_CAPTURE_TAG,), min_similarity=TRAJECTORY_MIN_SIMILARITY)
     params = SearchParams(
-        filters=filters, content_types=(ContentType.TRAJECTORY,), limit=SIMILAR_RUNS, time_suffixes=False
+        filters=filters,
+        content_types=(ContentType.TRAJECTORY,),
+        limit=SIMILAR_RUNS,
+        language=request.language,
+        time_suffixes=False,
     )
     try:
         (found,) = search_many(run.store, [run.question.text], scope=scope, params=params)

@@ -105,7 +105,8 @@ class _SignalInputs:
     @cached_property
     def question_terms(self) -> list[str]:
         """The stems of the question's words, without names."""
-        return sorted(set(stems(" ".join(content_words(self.question.text)))) - self.question.name_terms)
+        found = stems(" ".join(content_words(self.question.text)), self.question.stated_language)
+        return sorted(set(found) - self.question.name_terms)
 
     @cached_property
     def question_groups(self) -> list[frozenset[str]]:

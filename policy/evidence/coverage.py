@@ -241,17 +241,17 @@ def entry_text(entry: PoolEntry) -> str:
 
 def entry_terms(entry: PoolEntry) -> frozenset[str]:
     """Return the stems of a record's own text, author, subject and label."""
-    return _terms(entry_text(entry))
+    return _terms(entry_text(entry), entry["record"].get("language"))
 
 
 def entry_window_terms(entry: PoolEntry) -> frozenset[str]:
     """Return the stems of a record's window, including its own."""
-    return entry_terms(entry) | _terms(entry["window"])
+    return entry_terms(entry) | _terms(entry["window"], entry["record"].get("language"))
 
 
 @lru_cache(maxsize=8192)
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(index_stems(text))
+def _terms(text: str, language: str | None = None) -> frozenset[str]:
+    return frozenset(index_stems(text, language))
 
 
 def entry_entities(entry: PoolEntry) -> tuple[str, ...]:

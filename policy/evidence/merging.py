@@ -147,8 +147,8 @@ def _bridge_credits(
 
 def _names_member(hit: SearchHit, word: str) -> bool:
     """Tell whether a record has a word in its own text, in whatever form."""
-    text = hit.record.text
-    return stem_set([word], text_language(text)) <= stem_set([text])
+    text, stated = hit.record.text, hit.record.language
+    return stem_set([word], stated or text_language(text)) <= stem_set([text], stated)
 
 
 def _beside(seed: PoolEntry, hit: SearchHit) -> bool:

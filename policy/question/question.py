@@ -81,7 +81,8 @@ class AnalysedQuestion:
         period: filters for records made in these times or soon after, if any.
         about_questions: whether it asks what was asked or requested.
         table: related terms; None = the built-in ones.
-        language: its language (ISO 639-1).
+        language: its language (ISO 639-1), as the request states it, else as it is detected.
+        stated_language: the language that the request states; None where it states none.
         listed: what it wants several of, if it asks for a list.
     """
 
@@ -98,6 +99,7 @@ class AnalysedQuestion:
     period: Mapping[str, Any] | None = None
     about_questions: bool = False
     language: str = ENGLISH
+    stated_language: str | None = None
     listed: ListRequest | None = None
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
@@ -132,16 +134,21 @@ def analyse_question(
     before = request.messages[max(0, at - _WINDOW_MESSAGES) : at]
     window = tuple(_focus(message.content) for message in before)
     asked_before = next((_focus(message.content) for message in reversed(before) if message.role is Role.USER), "")
-    analysed = _analyse(text, window, asked_before, request.goal and _focus(request.goal), reference)
+    analysed = _analyse(text, window, asked_before, request.goal and _focus(request.goal), reference, request.language)
     period = period_filters(analysed.event_times, request.filters, to_utc(reference))
     return replace(analysed, period=period, table=table)
 
 
 @lru_cache(maxsize=256)
 def _analyse(
-    text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime
+    text: str,
+    window: tuple[str, ...],
+    asked_before: str,
+    goal: str | None,
+    reference: datetime,
+    stated_language: str | None,
 ) -> AnalysedQuestion:
-    times, language = parse_times(text, reference), text_language(text)
+    times, language = parse_times(text, reference), stated_language or text_language(text)
     time_terms = stem_set(time.text for time in times)
     named = [name for name in find_entities(text) if not time_terms.issuperset(stems(name))]
     follows_up = _follows_up(text, named, language)
@@ -161,6 +168,7 @@ def _analyse(
         event_times=event_times(text, times),
         asked=next((kind for kind, pattern in _answer_patterns(language) if pattern.search(text)), None),
         language=language,
+        stated_language=stated_language,
         listed=list_request(text, language, names),
         goal=goal,
         topic=tuple(find_noun_phrases(asked_before)) if follows_up else (),

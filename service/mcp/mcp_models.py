@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.service.models.record_models import DERIVED_KIND
 from recall_loop.service.models.search_models import QueryText, ServiceSearchParams
+from recall_loop.state.language_codes import QUERY_LANGUAGE, RECORD_LANGUAGE, LanguageCode
 from recall_loop.state.records.records import AnyRecord, JsonAttributes
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.scope import Filters, RetentionRule
@@ -50,6 +51,7 @@ class RetrieveArguments(_ToolArguments):
         None, description="Kinds of memories to look through; absent = all but past runs, or as the filters ask."
     )
     fuzzy: FuzzyLevel = 0
+    language: LanguageCode | None = Field(None, description=QUERY_LANGUAGE)
     max_facts: MaxFacts | None = Field(None, description="Maximum facts to return.")
     max_iterations: MaxIterations | None = Field(None, description="Maximum rounds of searching.")
     reference_time: Timestamp | None = Field(None, description="Now, for words such as `last week`.")
@@ -94,6 +96,7 @@ class NewRecord(_ToolArguments):
     role: Role | None = None
     confidence: UnitFloat | None = Field(None, description="How sure you are, 0 to 1.")
     tags: tuple[Identifier, ...] = Field((), max_length=100)
+    language: LanguageCode | None = Field(None, description=RECORD_LANGUAGE)
     source_ids: tuple[Identifier, ...] = Field((), max_length=100, description="Ids of memories it was drawn from.")
     attributes: JsonAttributes = Field(default_factory=dict, description="Anything else, as JSON.")
     agent_id: Identifier | None = Field(None, description="Agent it belongs to; the operator may have fixed this.")
@@ -113,6 +116,9 @@ class AddArguments(_ToolArguments):
     )
     records: tuple[NewRecord, ...] = Field(
         (), max_length=MAX_ADDED, description="Single statements, each to be understood without the others."
+    )
+    language: LanguageCode | None = Field(
+        None, description="Language of what states none (ISO 639-1); absent = detected from each text."
     )
 
 
@@ -145,6 +151,7 @@ class RecordChanges(_ToolArguments):
     author: Utf8Text | None = None
     confidence: UnitFloat | None = None
     tags: tuple[Identifier, ...] | None = Field(None, max_length=100)
+    language: LanguageCode | None = None
     attributes: JsonAttributes | None = None
     created_at: Timestamp | None = None
     valid_until: Timestamp | None = Field(None, description="When what a fact says stopped being true.")

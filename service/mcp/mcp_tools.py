@@ -160,7 +160,7 @@ def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -
     content = [*([arguments.text] if arguments.text else []), *arguments.messages, *records]
     if not content:
         raise InvalidInputError("arguments", {}, "one of text, messages, records")
-    owner = addition_owner({"tenant": scope.tenant, **given_owners(scope)})
+    owner = addition_owner({"tenant": scope.tenant, "language": arguments.language, **given_owners(scope)})
     added = add_records(context.store, content, owner, roles=tuple(Role), actor=context.caller.key_id)
     ids, warnings = list(added.ids), list(added.warnings)
     text = "\n".join([f"Added {len(ids)}: {', '.join(ids)}", *warnings])

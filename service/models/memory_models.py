@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Wi
 
 from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult
 from recall_loop.service.models.record_models import MAX_BATCH_RECORDS, RecordOutcome
+from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.types import Identifier, Role
 
 _EXAMPLES: list[JsonValue] = [
@@ -53,6 +54,9 @@ class AddRequest(BaseModel):
     agent_id: Identifier | None = Field(None, description="Agent whose memory it is.")
     conversation_id: Identifier | None = Field(None, description="Conversation that it is part of.")
     session: Identifier | None = Field(None, description="Part of the conversation; neighbours are joined within one.")
+    language: LanguageCode | None = Field(
+        None, description="Language of what states none (ISO 639-1); absent = detected from each text."
+    )
     infer: bool = Field(
         False, description="Have the service's chat model draw facts from the messages; an error where none is set."
     )

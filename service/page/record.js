@@ -4,7 +4,7 @@ import { byId, count, el, fill, minute, named } from "./dom.js";
 import { deleteJson, getJson, patchJson } from "./http.js";
 import { problemBox } from "./problems.js";
 
-const FIELDS = ["id", "created_at", "updated_at", "author", "role", "user_id", "agent_id", "group_id", "conversation_id", "session", "subject", "fact_type", "object", "confidence", "tags", "valid_until", "expires_at"];
+const FIELDS = ["id", "created_at", "updated_at", "author", "role", "user_id", "agent_id", "group_id", "conversation_id", "session", "subject", "fact_type", "object", "confidence", "tags", "language", "valid_until", "expires_at"];
 
 /** Show a record; `changed` is called after something was written. */
 export async function openRecord(id, words, changed) {

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.language_codes import RECORD_LANGUAGE, LanguageCode
 from recall_loop.state.types import (
     BodyText,
     ContentType,
@@ -93,6 +94,7 @@ class Record(BaseModel):
     position: Position | None = Field(None, description="Order within its session; derived where absent.")
     label: Utf8Text | None = Field(None, description="Title or label of an archival entry.")
     tags: tuple[Identifier, ...] = ()
+    language: LanguageCode | None = Field(None, description=RECORD_LANGUAGE)
     source_ids: tuple[Identifier, ...] = Field((), description="Ids of the records it was drawn from.")
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None

@@ -12,19 +12,28 @@ import Stemmer
 from recall_loop.text.words.languages import ENGLISH
 
 _LONGEST_STEMMED = 64
-# Stemmers of languages in Latin letters, and of scripts; the latter apply in any text.
-LATIN_STEMMERS = {
+# Stemmers of languages in Latin letters. Those behind the first line are only for texts that state their language.
+_LATIN_STEMMERS = {
     **{ENGLISH: "english", "de": "german", "es": "spanish", "fr": "french"},
     **{"it": "italian", "nl": "dutch", "pt": "portuguese"},
+    **{"da": "danish", "nb": "norwegian", "nn": "norwegian", "no": "norwegian", "sv": "swedish"},
+    **{"et": "estonian", "fi": "finnish", "hu": "hungarian", "lt": "lithuanian", "tr": "turkish"},
+    **{"ca": "catalan", "cs": "czech", "pl": "polish", "ro": "romanian", "sr": "serbian"},
+    **{"eo": "esperanto", "eu": "basque", "ga": "irish", "id": "indonesian", "st": "sesotho"},
 }
+# Stemmers of scripts, by language: they apply in a text of any language, and `""` where it has none of its own here.
 _SCRIPT_STEMMERS = (
-    (re.compile("[\u0370-\u03ff]"), "greek"),
-    (re.compile("[\u0400-\u04ff]"), "russian"),
-    (re.compile("[\u0530-\u058f]"), "armenian"),
-    (re.compile("[\u0600-\u06ff]"), "arabic"),
-    (re.compile("[\u0900-\u097f]"), "hindi"),
-    (re.compile("[\u0b80-\u0bff]"), "tamil"),
+    (re.compile("[\u0370-\u03ff]"), {"": "greek"}),
+    (re.compile("[\u0400-\u04ff]"), {"": "russian", "sr": "serbian"}),
+    (re.compile("[\u0530-\u058f]"), {"": "armenian"}),
+    (re.compile("[\u0590-\u05ff]"), {"yi": "yiddish"}),
+    (re.compile("[\u0600-\u06ff]"), {"": "arabic", "fa": "persian"}),
+    (re.compile("[\u0900-\u097f]"), {"": "hindi", "ne": "nepali"}),
+    (re.compile("[\u0b80-\u0bff]"), {"": "tamil"}),
 )
+STEMMED_APART = frozenset({*_LATIN_STEMMERS, "fa", "ne", "yi"} - {ENGLISH})
+"""Languages some of whose words have another stem than in a text of no known language."""
+
 _local = threading.local()
 
 
@@ -40,20 +49,21 @@ def _stem(word: str, algorithm: str) -> str:
 def stem(word: str, language: str = ENGLISH) -> str:
     """Return the Snowball stem of one folded word; words over 64 characters stay whole.
 
-    `language` is that of the text, and counts for Latin letters only: other scripts have a stemmer of their own, or
-    none. A language without a stemmer is taken for English.
+    `language` is that of the text. Words in other scripts than Latin have the stemmer of their script, or none, unless
+    the language has one of its own for it. A language without a stemmer is taken for English.
     """
     if len(word) > _LONGEST_STEMMED:
         return word
-    algorithm = LATIN_STEMMERS.get(language, "english")
+    algorithm = _LATIN_STEMMERS.get(language, "english")
     if not word.isascii():
-        algorithm = next((name for pattern, name in _SCRIPT_STEMMERS if pattern.match(word)), algorithm)
+        script = next((names for pattern, names in _SCRIPT_STEMMERS if pattern.match(word)), {})
+        algorithm = script.get(language) or script.get("") or algorithm
     return _stem(word, algorithm)
 
 
 def stemmed(words: Iterable[str], language: str) -> list[str]:
     """Return the stem of each word, as `stem` says."""
-    algorithm = LATIN_STEMMERS.get(language, "english")
+    algorithm = _LATIN_STEMMERS.get(language, "english")
     return [
         _stem(word, algorithm) if word.isascii() and len(word) <= _LONGEST_STEMMED else stem(word, language)
         for word in words

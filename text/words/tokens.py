@@ -15,7 +15,7 @@ from recall_loop.text.words.folding import MARKS, UNSPACED, fold
 from recall_loop.text.words.languages import CHINESE, ENGLISH, language_of, stop_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.segmentation import index_words, split_words
-from recall_loop.text.words.stemming import LATIN_STEMMERS, stem, stemmed
+from recall_loop.text.words.stemming import STEMMED_APART, stem, stemmed
 from recall_loop.text.words.stop_words import QUESTION_TAILS
 
 # Raised whenever a text gets other stems: a store is indexed again when it is next opened for writing.
@@ -115,21 +115,21 @@ def _stems(text: str, language: str | None) -> list[str]:
     return stemmed([word for word in found if word not in stop], language)
 
 
-def word_forms(text: str) -> list[tuple[str, tuple[str, ...]]]:
+def word_forms(text: str, language: str | None = None) -> list[tuple[str, tuple[str, ...]]]:
     """Return the words but stop words, each with the stems that count for it: its own, and elsewhere the English one.
 
     Names and loans stand in texts of several languages, and a few words don't tell theirs: by the second form they are
     found all the same. In English text every word has one form. A Chinese word is found by its characters, too: where
-    it begins and ends is a guess, and words of one kind share a character.
+    it begins and ends is a guess, and words of one kind share a character. `language` as in `stems`.
     """
     found = words(text)
-    language = language_of(found)
+    language = language or language_of(found)
     stop = stop_words(language)
     kept = [word for word in found if word not in stop]
     if language == CHINESE:
         return [(word, (word, *_characters(word, stop))) for word in kept]
     own = stemmed(kept, language)
-    if language not in LATIN_STEMMERS or language == ENGLISH:
+    if language not in STEMMED_APART:
         return [(word, (form,)) for word, form in zip(kept, own, strict=True)]
     both = zip(own, stemmed(kept, ENGLISH), strict=True)
     return [(word, tuple(dict.fromkeys(forms))) for word, forms in zip(kept, both, strict=True)]
@@ -142,9 +142,9 @@ def _characters(word: str, stop: Set[str]) -> list[str]:
     return [char for char in dict.fromkeys(word) if char not in stop]
 
 
-def index_stems(text: str) -> list[str]:
+def index_stems(text: str, language: str | None = None) -> list[str]:
     """Return all stems under which `text` is found, in order, with repeats: those of `word_forms`."""
-    return [form for _, forms in word_forms(text) for form in forms]
+    return [form for _, forms in word_forms(text, language) for form in forms]
 
 
 def stem_set(texts: Iterable[str], language: str | None = None) -> frozenset[str]:

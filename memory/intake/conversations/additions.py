@@ -10,6 +10,7 @@ from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messag
 from recall_loop.memory.parsing.message_fields import message_record_fields
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
+from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier, Role
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
 
 KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
 # Fields that messages of chat frameworks have too; any other field of a record tells that a mapping is one.
-_SHARED = frozenset({"id", "role", "author", "created_at"})
+_SHARED = frozenset({"id", "role", "author", "created_at", "language"})
 _RECORD_FIELDS = frozenset({*Record.model_fields, "text", "valid_until", "superseded_by"}) - _SHARED
 _MESSAGE_FIELDS = frozenset({"content", "role", "tool_calls", "lc", "data"})
 _ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
 
 
 class AdditionOwner(Scope):
-    """Whose the added records are: what of it is given holds for each of them."""
+    """Whose the added records are: what of it is given holds for each of them, `language` for those that state none."""
 
     session: Identifier | None = None
+    language: LanguageCode | None = None
 
     def fields(self) -> dict[str, str]:
         """Return the fields that say of a record whose it is."""
@@ -107,7 +109,7 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
     for index, item in enumerate(items):
         if not _is_message(item):
             record, wrong = _owned(item, index, owner.fields())
-            parsed.records.append(record)
+            parsed.records.append(_in_language(record, owner.language))
             conflicts += wrong
             continue
         for part, message in enumerate(_messages(item, index)):
@@ -115,7 +117,8 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
             if reason is not None:
                 parsed.skipped.append(SkippedMessage(index, reason))
             else:
-                parsed.records.append(message_record_fields(message, part) | session | owner.fields())
+                fields = message_record_fields(message, part) | session | owner.fields()
+                parsed.records.append(_in_language(fields, owner.language))
     if conflicts:
         raise RejectedRecordsError(conflicts)
     if not parsed.records:
@@ -178,6 +181,15 @@ def _owned(item: object, index: int, owner: Mapping[str, str]) -> tuple[Any, lis
     if isinstance(item, Mapping):
         return {**item, **owner}, wrong
     return item.model_copy(update=dict(owner)), wrong
+
+
+def _in_language(record: Any, language: str | None) -> Any:
+    """Return a record, or its fields, with the language of the call where it states none."""
+    if language is None or not isinstance(record, Record | Mapping):
+        return record
+    if isinstance(record, Mapping):
+        return record if record.get("language") is not None else {**record, "language": language}
+    return record if record.language is not None else record.model_copy(update={"language": language})
 
 
 def _messages(item: object, index: int) -> list[SourceMessage]:

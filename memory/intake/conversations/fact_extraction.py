@@ -253,6 +253,7 @@ class _FactExtractor:
             source_ids=tuple(sources),
             created_at=last.created_at,
             position=last.position,
+            language=last.language,
             session=self.owner.session,
             **self.owner.owner_fields(),
         )

@@ -19,6 +19,7 @@ from recall_loop.memory.intake.formats.text_notes import read_markdown, read_tex
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.store.encoding.derivation import derive_kind
 from recall_loop.state.errors import NOTHING, InvalidInputError, display_value, validate_model
+from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Fact, Record, parse_record
 from recall_loop.state.scope import Scope
 
@@ -27,11 +28,12 @@ FORMATS = ("records", "locomo")
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
-    """Whose the records of a file are that name nobody, and their conversation."""
+    """What holds for records of a file that don't say it themselves: whose they are, conversation and language."""
 
     user_id: str | None = None
     agent_id: str | None = None
     conversation_id: str | None = None
+    language: str | None = None
 
     def fields(self) -> dict[str, str]:
         """Return what is given, by a record's fields."""
@@ -46,14 +48,18 @@ class FileOwner:
 NOBODY = FileOwner()
 
 
+class _FileScope(Scope):
+    language: LanguageCode | None = None
+
+
 def file_owner(fields: Mapping[str, str | None]) -> FileOwner:
-    """Return the owner that fields of a scope name.
+    """Return the owner that fields of a scope name; `language` may be among them.
 
     Raises:
-        InvalidInputError: an id isn't allowed.
+        InvalidInputError: an id or the language isn't allowed.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    validate_model(Scope, given)
+    validate_model(_FileScope, given)
     return FileOwner(**given)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
+from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.records.records import Fact
 from recall_loop.state.types import MAX_TEXT_CHARS
 
@@ -100,7 +101,7 @@ def _outcome(row: list[str], columns: list[str], fields: dict[str, str]) -> dict
         if not value:
             continue
         field = fields.get(name)
-        if field is None:
+        if field is None or (field == "language" and not is_language_code(value.casefold())):
             attributes[name] = value
         else:
             found[field] = _value(field, value)
@@ -126,7 +127,7 @@ def _value(field: str, cell: str) -> Any:
             return cell  # the record's own rule says what is allowed
     if field.endswith("_at") or field == "valid_until":
         return epoch_time(cell) or cell
-    return cell.casefold() if field == "kind" else cell
+    return cell.casefold() if field in ("kind", "language") else cell
 
 
 def _raw(row: list[str]) -> str:

@@ -11,6 +11,7 @@ from recall_loop.memory.parsing.chat_messages import parse_message
 from recall_loop.memory.parsing.foreign_json import InvalidLine, to_printable, to_text
 from recall_loop.memory.parsing.message_fields import message_record_fields
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 _SYSTEM = LeftOut("system messages")
@@ -88,7 +89,10 @@ def _outcomes(given: Any) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
             yield _EMPTY
         else:
             message.content = message.content[:MAX_TEXT_CHARS]
-            yield message_record_fields(message, part)
+            fields = message_record_fields(message, part)
+            if not is_language_code(fields.get("language")):
+                fields.pop("language", None)
+            yield fields
 
 
 def _raw(value: Any) -> str:

@@ -162,7 +162,7 @@ def response_to_json(found: SearchResponse, profile: TruncationProfile) -> dict[
 def _hit(rank: int, hit: SearchHit, text: TruncatedText) -> dict[str, Any]:
     record = hit.record.model_dump(mode="json")
     names = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
-    more = ("subject", "fact_type", "object", "conversation_id", "session", "user_id", "tags", "source_ids")
+    more = ("subject", "fact_type", "object", "conversation_id", "session", "user_id", "tags", "language", "source_ids")
     ended = ("valid_until", "superseded_by")
     return {
         "rank": rank,

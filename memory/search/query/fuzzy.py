@@ -161,17 +161,17 @@ class SpellingVocabulary(Vocabulary):
         return tuple(sorted(found, key=lambda each: _order(each, word, self._frequencies)))
 
 
-def expand_query(query: str, vocabulary: Vocabulary, level: int) -> list[TermGroup]:
+def expand_query(query: str, vocabulary: Vocabulary, level: int, language: str | None = None) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order (SEARCH-2).
 
     Level 0 gives each stem alone. Level 1 adds stems at one step from words of four letters or more
     that the vocabulary hardly knows: that no row has, or that a near stem outnumbers 50 times. Level 2 adds
     them to every such word, and stems at two steps to words of six letters or more. At most eight are
-    added to a term, with weight 0.6 at one step and 0.3 at two.
+    added to a term, with weight 0.6 at one step and 0.3 at two. The language is worked out unless it is given.
     """
     locked = _locked(query) if level else frozenset()
     groups: dict[str, TermGroup] = {}
-    for word, forms in word_forms(query):
+    for word, forms in word_forms(query, language):
         if forms[0] not in groups:
             near = _variants(word, vocabulary, level, locked) if level else ()
             typos = ((each.stem, WEIGHTS[each.steps]) for each in near if each.stem not in forms)
@@ -183,9 +183,9 @@ def expand_query(query: str, vocabulary: Vocabulary, level: int) -> list[TermGro
 _PART = 0.3
 
 
-def term_groups(query: str) -> list[TermGroup]:
+def term_groups(query: str, language: str | None = None) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order, without any variants but its other forms."""
-    forms = {forms[0]: forms for _, forms in reversed(word_forms(query))}
+    forms = {forms[0]: forms for _, forms in reversed(word_forms(query, language))}
     return [
         TermGroup(stem, tuple((form, _PART if len(form) == 1 < len(stem) else 1.0) for form in forms[stem]))
         for stem in reversed(forms)

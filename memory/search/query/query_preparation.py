@@ -92,7 +92,7 @@ class ParsedQuery:
     @cached_property
     def term_groups(self) -> list[TermGroup]:
         """A group for each distinct stem of the query, in order, with the other forms that count for it."""
-        return term_groups(self.text)
+        return term_groups(self.text, self.options.language)
 
     @cached_property
     def time_groups(self) -> list[TermGroup]:
@@ -146,7 +146,7 @@ def parse_queries(
         text, narrowed = apply_time_suffix(query, given, reference) if params.time_suffixes else (query, given)
         options = params if limits is None else _limited(params, limits[number])
         time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
-        understood = languages is None or text_language(text) in languages
+        understood = languages is None or (params.language or text_language(text)) in languages
         parsed.append(
             ParsedQuery(query, text, spoken[number] if spoken else text, options, narrowed, time, understood, reference)
         )
@@ -273,7 +273,7 @@ def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[Term
         return query.term_groups + query.time_groups, None
     whole = readable.derived_from_vocabulary(SpellingVocabulary)
     vocabulary = ReadableVocabulary(whole, readable.frequency_within)
-    groups = expand_query(query.text, vocabulary, level) + query.time_groups
+    groups = expand_query(query.text, vocabulary, level, query.options.language) + query.time_groups
     return groups, corrected_query(query.embedded_text, vocabulary, level)
 
 

@@ -80,7 +80,7 @@ def index_terms(record: Mapping[str, Any]) -> list[str]:
     """Return the stems that a record is found by: those of its index text, and of the day and month it was made."""
     made = record.get("created_at")
     dated = date_stems(datetime.fromisoformat(made)) if made else ()
-    return [*index_stems(index_text(record)), *dated]
+    return [*index_stems(index_text(record), record.get("language")), *dated]
 
 
 def kind_and_text(body: str) -> tuple[str, str]:

@@ -89,6 +89,7 @@ def _tier_params(params: TrajectorySearchParams, tiers: int) -> SearchParams:
         content_types=(ContentType.TRAJECTORY,),
         mode=params.mode,
         fuzzy=params.fuzzy,
+        language=params.language,
         limit=params.limit,
         rerank_pool=max(DEFAULT_RERANK_POOL // tiers, 1),
         reference_time=params.reference_time,

@@ -120,6 +120,36 @@ async def test_words_that_are_misspelt_are_found_where_that_is_asked_for(served)
         assert data(await client.call_tool("retrieve", {"question": "Jettty?", "fuzzy": 1}))["facts"][0]["id"] == "f2"
 
 
+async def test_what_states_its_language_is_found_in_other_forms(served):
+    """Added, changed, searched and asked for. Proves: OPEN-4, OPS-6."""
+    async with client_of(served, "write") as client:
+        added = {
+            "text": "Nieuw huis",
+            "records": [{"id": "sv", "text": "Ny skola", "language": "sv"}],
+            "language": "nl",
+        }
+        first, second = data(await client.call_tool("add", added))["ids"]
+        for query, language, expected in (("huizen", "nl", first), ("skolorna", "sv", second)):
+            asked = {"query": query, "mode": "fts"}
+            assert ids(await client.call_tool("search", asked)) == set()
+            assert ids(await client.call_tool("search", {**asked, "language": language})) == {expected}
+        facts = data(await client.call_tool("retrieve", {"question": "huizen", "language": "nl"}))["facts"]
+        assert facts[0]["id"] == first
+        await client.call_tool("update", {"id": second, "changes": {"language": None}})
+        assert ids(await client.call_tool("search", {"query": "skolorna", "mode": "fts", "language": "sv"})) == set()
+        for tool, arguments, field in (
+            ("add", {"text": "Hoi", "language": "xx"}, "language"),
+            ("add", {"records": [{"text": "Hoi", "language": "xx"}]}, "records.0.language"),
+            ("update", {"id": second, "changes": {"language": "xx"}}, "changes.language"),
+            ("search", {"query": "Hoi", "language": "xx"}, "language"),
+            ("retrieve", {"question": "Hoi", "language": "xx"}, "language"),
+        ):
+            refused = fault(await client.call_tool(tool, arguments))
+            assert (refused["field"], refused["value"]) == (field, "'xx'")
+            assert refused["allowed"].startswith("one of ar, ")
+        assert data(await client.call_tool("erase", {"ids": [first, second]}))["erased"] == 2
+
+
 async def test_tiers_of_past_runs_are_the_callers_to_choose(served):
     """Proves: TRAJ-5, OPS-6."""
     runs = [
