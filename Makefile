@@ -58,7 +58,6 @@ kills: setup  ## Kill 500 writers at random moments and look whether anything wa
 # Long chats are left out of what the embedder learns from: it saw none when it was tuned.
 weights: setup  ## Make the embedder's weights for conversations anew: an hour and a half on two cores
 	$(PYTHON) -m pip install -q torch onnx lightgbm
-	$(PYTHON) benchmarks/weights/talk_set.py --languages en -o build/talk
 	$(PYTHON) benchmarks/weights/talk_set.py --languages en --without 7-chats -o build/tuned/talk
 	$(PYTHON) benchmarks/weights/tune_embedder.py --talk build/tuned/talk --without 0 -o build/tuned/without-0.npz
 	$(PYTHON) benchmarks/weights/tune_embedder.py --talk build/tuned/talk --without 1 -o build/tuned/without-1.npz
@@ -67,15 +66,20 @@ weights: setup  ## Make the embedder's weights for conversations anew: an hour a
 
 order: setup  ## Fit the learned orders of the reranking stage, and ask what confidence is fitted on; ORDER='--train DIR'
 	$(PYTHON) -m pip install -q lightgbm
+	$(PYTHON) benchmarks/weights/talk_set.py --asked --languages en -o build/talk
+	$(PYTHON) benchmarks/weights/talk_set.py --asked --languages de,es,fr,ru,zh -o build/talk-languages
 	$(PYTHON) benchmarks/weights/fit_order.py --weights build/tuned --folds build/folds -o memory/search/rerank $(ORDER)
-	$(PYTHON) benchmarks/weights/order_runs.py --weights build/tuned --folds build/folds --kinds messages -o build/runs
+	$(PYTHON) benchmarks/weights/order_runs.py --weights build/tuned --folds build/folds -o build/runs
+	$(PYTHON) benchmarks/weights/order_runs.py --weights build/tuned --folds build/folds --talk build/talk-languages --kinds messages -o build/runs
 
-confidence: setup  ## Fit confidence and the relevance of facts on ../shared/data/train, scripted lives
+confidence: setup  ## Fit confidence and the relevance of facts on the runs of `make order`, ../shared/data/train, scripted lives
+	$(BIN)recall-loop calibrate --replay build/runs/talk-messages.jsonl build/runs/talk-messages-facts.jsonl \
+	  build/runs/talk-languages-messages.jsonl --balance 0 --high 0.86 --medium 0.6 -o build/attributed.json
 	$(PYTHON) benchmarks/weights/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
 	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
 	$(PYTHON) benchmarks/weights/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
 	$(BIN)recall-loop calibrate --replay build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --high 0.95 --medium 0.7 --wrongly 0.03 \
-	  --method 'logistic, components and signals' --attributed policy/confidence/default_calibration.json \
+	  --method 'logistic, components and signals' --attributed build/attributed.json \
 	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
 corrections: setup  ## Fit what tells a correction from another statement on ../shared/data/train

@@ -1,13 +1,12 @@
-"""Ask every question of the project's own talk through the whole loop, ordered by trees that never saw it.
+"""Ask the project's own talk whatever names a speaker, through the whole loop, ordered by trees that never saw it.
 
-    python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR] [--foreign N] [--swapped N]
+    python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR]
 
-The confidence of questions that name a speaker is fitted on these runs, with `--foreign` and `--swapped` also on
-questions about somebody else that are asked of a speaker of this conversation, which it can't answer. From runs that
-the trees which ship ordered it would learn from results that are better than they are on users' conversations. So with
-the embedder's weights for talk: `--weights` names those that left conversations out (`unseen.py`). Prints Recall@10,
-All@10 and nDCG@10. Questions that name nobody who speaks are written to files of their own. The orders of `--folds` are
-those of `fit_order.py --folds`, which needs `pip install lightgbm`.
+The confidence of questions that name a speaker is fitted on these runs. A third of them has no answer: such questions
+were written for each conversation, and what one speaker told is asked of another one. From runs that the trees which
+ship ordered it would learn from results that are better than they are on users' conversations. So with the embedder's
+weights for talk: `--weights` names those that left conversations out (`unseen.py`). Prints Recall@10, All@10 and
+nDCG@10. The orders of `--folds` are those of `fit_order.py --folds`, which needs `pip install lightgbm`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from unseen import UnseenEmbedder, unseen_embedder
 from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.replay import eval_report
-from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
+from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION, with_cross_collection_questions
 from recall_loop.evals.runs.prompts import EvalOptions
 from recall_loop.evals.runs.runner import ReplayRun, run_evaluation
 from recall_loop.memory.search.engine import search_many
@@ -42,7 +41,9 @@ from recall_loop.nodes.runtime.run_context import RetrievalParts
 from recall_loop.policy.confidence.confidence_signals import SPEAKER_NAMED
 from recall_loop.state.settings.settings import Settings
 
-OTHERS, SWAPPED = "-others", "swapped"
+SWAPPED = "swapped"
+# Questions without an answer, of each conversation: those written for it, its own and others' asked of somebody else.
+UNANSWERED, SWAPPED_OWN, FOREIGN = 7, 10, 3
 Figures = list[tuple[float, float, float]]
 Orders = tuple[LearnedRanker, LearnedRanker]
 
@@ -65,44 +66,55 @@ def speakers_of(dataset: Dataset) -> dict[str, list[str]]:
     return {name: sorted(authors) for name, authors in found.items()}
 
 
-def asked_of_others(dataset: Dataset, name: str, count: int, *, foreign: bool) -> Iterator[LabelledQuestion]:
-    """Yield questions that this conversation doesn't answer: each is on one speaker, and asked of another one here.
+def chosen_questions(dataset: Dataset, name: str, most: int) -> Iterator[LabelledQuestion]:
+    """Yield a conversation's questions that name a speaker, at most so many without an answer, and its foreign ones."""
+    speakers = speakers_of(dataset)[name]
+    asked = [each for each in dataset.questions if each.collection == name]
+    named = [each for each in asked if any(who in each.question for who in speakers)]
+    unanswered = [each for each in named if not each.answerable and each.category != CROSS_COLLECTION]
+    yield from (each for each in named if each.answerable)
+    yield from random.Random(name).sample(unanswered, min(most, len(unanswered)))
+    yield from (each for each in asked if each.category == CROSS_COLLECTION)
 
-    `foreign` ones are another conversation's; the others are answered here, by what the first speaker told.
+
+def swapped_questions(dataset: Dataset, name: str, count: int, *, own: bool) -> Iterator[LabelledQuestion]:
+    """Yield questions on one speaker, of this conversation or of others, that are asked of another speaker of this one.
+
+    It doesn't answer them.
     """
     speakers, draw = speakers_of(dataset), random.Random(name)
-    category = CROSS_COLLECTION if foreign else SWAPPED
     known = [
         (question, named[0])
         for question in dataset.questions
-        if question.scored and (question.collection != name) is foreign
+        if question.scored and (question.collection == name) is own
         if len(named := [who for who in speakers[question.collection] if who in question.question]) == 1
     ]
     for at, (question, speaker) in enumerate(draw.sample(known, min(count, len(known)))):
         if others := [who for who in speakers[name] if who != speaker]:
             yield LabelledQuestion(
-                id=f"{name}:{category}:{question.id}",
+                id=f"{name}:{SWAPPED}:{question.id}",
                 collection=name,
                 question=question.question.replace(speaker, others[at % len(others)]),
-                category=category,
+                category=SWAPPED,
                 answerable=False,
             )
 
 
-def answer_unseen(
-    dataset: Dataset, embedder: Embedder, orders: list[Orders], *, foreign: int, swapped: int
-) -> Iterator[ReplayRun]:
-    """Ask all questions, each with the weights and the orders that haven't seen its conversation."""
+def answer_unseen(dataset: Dataset, embedder: Embedder, orders: list[Orders]) -> Iterator[ReplayRun]:
+    """Ask what is chosen, with the weights and the orders that haven't seen the conversation."""
+    dataset = with_cross_collection_questions(dataset, FOREIGN)
     for place, name in enumerate(sorted(dataset.collections)):
         if isinstance(embedder, UnseenEmbedder):
             embedder.use_weights_for(dataset, name)
-        known = [each for each in dataset.questions if each.collection == name]
-        known += asked_of_others(dataset, name, foreign, foreign=True)
-        known += asked_of_others(dataset, name, swapped, foreign=False)
+        asked = [
+            *chosen_questions(dataset, name, UNANSWERED),
+            *swapped_questions(dataset, name, SWAPPED_OWN, own=True),
+            *swapped_questions(dataset, name, FOREIGN, own=False),
+        ]
         parts = ordered_by(orders[place % FOLDS])
         with MemoryStore.in_memory(embedder=embedder) as store:
-            asked = replace(dataset, questions=known)
-            yield from run_evaluation(asked, EvalOptions(unscored=True), store, settings=Settings(), parts=parts)
+            own = replace(dataset, questions=asked)
+            yield from run_evaluation(own, EvalOptions(unscored=True), store, settings=Settings(), parts=parts)
 
 
 def ordered_by(orders: Orders) -> RetrievalParts:
@@ -115,13 +127,16 @@ def ordered_by(orders: Orders) -> RetrievalParts:
     return RetrievalParts(search=partial(search_many, parts=SearchParts(gains=gains)))
 
 
-def write_answers(found: Iterator[ReplayRun], named: TextIO, others: TextIO) -> Figures:
-    """Write a line for each answer, by whether its question names a speaker; return the figures of all with gold."""
+def write_answers(found: Iterator[ReplayRun], file: TextIO) -> Figures:
+    """Write a line for each answer where a speaker of what was found is named, and for each foreign question.
+
+    Returns the figures of all questions with gold.
+    """
     figures: Figures = []
     for answer in found:
         line = eval_report.question_line(answer)
-        names_speaker = line["confidence_detail"]["signals"].get(SPEAKER_NAMED, 0.0) > 0.0
-        (named if names_speaker else others).write(json.dumps(line, ensure_ascii=False) + "\n")
+        if line["confidence_detail"]["signals"][SPEAKER_NAMED] > 0.0 or line["category"] == CROSS_COLLECTION:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
         if answer.prompt.scored:
             scores = line["scores"]
             figures.append((scores["recall@10"], scores["all@10"], scores["ndcg@10"]))
@@ -136,8 +151,6 @@ def main(words: Sequence[str] | None = None) -> int:
     every = [kinds for kinds, _ in TALK_SETS]
     parser.add_argument("--kinds", nargs="+", choices=every, default=every, help="documents to write")
     parser.add_argument("--weights", type=Path, help="weights for talk that left conversations out")
-    parser.add_argument("--foreign", type=int, default=0, help="questions of others to ask in each conversation")
-    parser.add_argument("--swapped", type=int, default=0, help="its own to ask of another speaker there")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the files to write")
     given = parser.parse_args(words)
     given.output.mkdir(parents=True, exist_ok=True)
@@ -146,11 +159,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for kinds in given.kinds:
         dataset = load_dataset(given.talk, kinds)
         title = f"{given.talk.name}-{kinds.replace('+', '-')}"
-        files = (given.output / f"{title}{ending}.jsonl" for ending in ("", OTHERS))
-        named, others = (file.open("w", encoding="utf-8") for file in files)
-        with named, others:
-            answers = answer_unseen(dataset, embedder, orders, foreign=given.foreign, swapped=given.swapped)
-            figures = write_answers(answers, named, others)
+        with (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as file:
+            figures = write_answers(answer_unseen(dataset, embedder, orders), file)
         recall, complete, ndcg = np.mean(figures, axis=0)
         print(f"{title:26}{len(figures):5}  Recall@10 {recall:.3f}  All@10 {complete:.3f}  nDCG@10 {ndcg:.3f}")
     return 0
