@@ -118,7 +118,7 @@ def _logging(settings: Settings) -> dict[str, Any]:
 
 
 def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
-    """Serve until stopped; `announce` is called with the socket when it is bound.
+    """Serve until stopped; `announce` is called with the socket when it takes connections.
 
     Raises:
         InvalidInputError: a setting is not allowed, or doesn't fit another.
@@ -142,6 +142,7 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
     with bind_socket(config) as sock:
         app.state.service.open()  # errors of the store are reported before the server starts
         freeze_heap()
+        sock.listen()  # who connects as soon as the address is told waits, and isn't refused
         announce(sock)
         Server(uvicorn_config(config, app, access_log=access_log, logs=settings)).run(sockets=[sock])
 
@@ -154,6 +155,7 @@ def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: boo
     load_keys(config)
     check_shared_store(config, settings)
     with bind_socket(config) as sock:
+        sock.listen()
         announce(sock)
         app = "recall_loop.service.app:create_app"
         uvicorn = uvicorn_config(config, app, access_log=access_log, logs=settings)

@@ -433,6 +433,6 @@ def test_a_scope_that_names_nobody_sees_nothing() -> None:
 def test_records_are_what_the_tables_say() -> None:
     """Every field of a record holds the secret or is one that both tenants share. Proves: STORE-3."""
     shared = {"id", "kind", "agent_id", "group_id", "user_id", "conversation_id", "session", "position"}
-    left_out = {"blocks", "confidence", "role", "created_at", "updated_at", "expires_at"}
+    left_out = {"blocks", "confidence", "role", "language", "created_at", "updated_at", "expires_at"}
     worded = {name for name, value in THEIRS[0].items() if SECRET in json.dumps(value)}
     assert worded | shared | left_out == set(Record.model_fields)
