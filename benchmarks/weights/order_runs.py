@@ -1,4 +1,4 @@
-"""Ask the project's own talk whatever names a speaker, through the whole loop, ordered by trees that never saw it.
+"""Ask the questions about the project's own talk that name a speaker, ordered by trees that never saw it.
 
     python benchmarks/weights/order_runs.py --folds DIR -o DIR [--talk DIR] [--weights DIR]
 
@@ -144,7 +144,7 @@ def write_answers(found: Iterator[ReplayRun], file: TextIO) -> Figures:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Fit the orders, ask, write and print."""
+    """Ask, write and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--talk", type=Path, default=TALK, help="set that talk_set.py wrote")
     parser.add_argument("--folds", type=Path, required=True, help="folder that fit_order.py --folds wrote")

@@ -27,7 +27,7 @@ def schema_location(database: PostgresDatabase) -> str:
 
 
 def notes_location(database: PostgresDatabase) -> bool:
-    """Return whether a store notes the place where it is."""
+    """Return whether a store notes the place where it is, so that nothing is to be done at its opening."""
     return database.meta().get(LOCATION_META_KEY) == schema_location(database)
 
 
