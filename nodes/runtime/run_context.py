@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 
@@ -45,6 +45,8 @@ class RetrievalParts:
 
 
 DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
+# What of an entry decides which part of it is evidence.
+_EVIDENCE: tuple[Literal["record"], Literal["window"], Literal["alignment"]] = ("record", "window", "alignment")
 
 
 @dataclass
@@ -69,6 +71,7 @@ class RunContext:
     _ranking: tuple[int, list[RankedEntry]] | None = None
     _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
     _stating: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    _stated: dict[str, tuple[PoolEntry, PoolEntry]] = field(default_factory=dict)
 
     @property
     def wants_answer(self) -> bool:
@@ -131,7 +134,15 @@ class RunContext:
 
     def evidence(self, entry: PoolEntry) -> PoolEntry:
         """Return a record with only what is evidence in it."""
-        return entry if self.question.about_questions else as_evidence(entry, self.terms)
+        if self.question.about_questions:
+            return entry
+        read, stated = self._stated.get(entry["key"], (None, None))
+        if read is None or stated is None or any(read[name] is not entry[name] for name in _EVIDENCE):
+            read, stated = self._stated[entry["key"]] = (entry, as_evidence(entry, self.terms))
+        if stated is read:
+            return entry
+        record, window, alignment = (stated[name] for name in _EVIDENCE)
+        return {**entry, "record": record, "window": window, "alignment": alignment}
 
     def supported_facets(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that one record supports."""

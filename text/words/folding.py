@@ -10,6 +10,8 @@ _ACCENTS = re.compile("[\u0300-\u0305\u0307-\u036f]|(?<![\u0438\u0418])\u0306")
 # All kinds of apostrophes become one; characters without width vanish.
 _APOSTROPHES = re.compile("[\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4]")
 _WITHOUT_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
+# Text that is folded as it stands: ASCII without capitals, the common Han characters and their full stop and comma.
+_FOLDED = re.compile("[\x00-\x40\x5b-\x5f\x7b-\x7fa-z\u4e00-\u9fff\u3001\u3002]*")
 # Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
@@ -26,6 +28,8 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower().replace("`", "'")
+    if _FOLDED.fullmatch(text):
+        return text
     for _ in range(2):  # casefolding may bring new accents, as with the Turkish dotted I
         plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", _without_variants(text)))
         text = unicodedata.normalize("NFKC", plain.casefold())

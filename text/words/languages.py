@@ -11,7 +11,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -98,15 +98,16 @@ def language_of(words: Sequence[str]) -> str:
     sample = frozenset(words[:_READ_WORDS])
     foreign = [word for word in sample if not word.isascii()]
     if foreign:
-        scripts = Counter(filter(None, map(_script, foreign)))
+        scripts = Counter(filter(None, (_script(word[0]) for word in foreign)))
         code, count = max(scripts.items(), key=lambda item: item[1], default=(ENGLISH, 0))
         if 2 * count >= len(sample):
             return "ja" if scripts["ja"] else code
     return _latin_language(sample)
 
 
-def _script(word: str) -> str | None:
-    return next((code for code, pattern in _SCRIPTS if pattern.match(word)), None)
+@lru_cache(maxsize=8192)
+def _script(character: str) -> str | None:
+    return next((code for code, pattern in _SCRIPTS if pattern.match(character)), None)
 
 
 def _latin_language(sample: Set[str]) -> str:

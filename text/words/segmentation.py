@@ -17,6 +17,7 @@ from recall_loop.text.words.folding import MARKS
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u30a0", "\u30a1-\u30ff\u31f0-\u31ff"
 _KANA = re.compile(f"[{_HIRAGANA}{_KATAKANA}]")
+_HAN_RUN = re.compile(f"[{_HAN}]+")
 _PART = re.compile(
     f"(?P<han>[{_HAN}]+)|(?P<katakana>[{_KATAKANA}]+)|(?P<other>[{_HIRAGANA}]+|[^{_HAN}{_HIRAGANA}{_KATAKANA}]+)"
 )
@@ -25,7 +26,7 @@ _CLUSTER = re.compile(f".[{MARKS}]*", re.DOTALL)
 
 def index_words(run: str) -> list[str]:
     """Return the words under which an unbroken run of such characters is found, in order; they may overlap."""
-    return [word for _, word in placed_words(run)]
+    return _chinese_words(run) if _HAN_RUN.fullmatch(run) else [word for _, word in placed_words(run)]
 
 
 def placed_words(run: str) -> Iterator[tuple[int, str]]:

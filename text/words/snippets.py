@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import regex
@@ -27,15 +27,30 @@ _LINKERS = "\u1039\u17d2"
 _CLUSTER = rf"[{UNSPACED}](?:[{MARKS}{_ATTACHED}]|(?<=[{_LINKERS}])[{UNSPACED}])*"
 _CHUNK = re.compile(rf"(?P<run>(?:{_CLUSTER})+)|[^\s{UNSPACED}]+")
 _CHARACTER = re.compile(_CLUSTER)
+# Common characters that nothing is attached to.
+_SINGLE_CHARACTERS = re.compile("[\u4e00-\u9fff]+")
 _PIECE = re.compile(rf"(?:[^\W_][{MARKS}{_ATTACHED}]*)+|[\W_]+")
 _GRAPHEME_CLUSTER = regex.compile(r"\X")
 _NOTHING: frozenset[str] = frozenset()
 
 
-class _Chunk(NamedTuple):
-    start: int
-    end: int
-    terms: frozenset[str]
+@dataclass(frozen=True)
+class _Chunks:
+    """The words of a text: where each starts and ends, and by place the terms of those that have any."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    terms: dict[int, Collection[str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def add(self, start: int, end: int, terms: Collection[str]) -> None:
+        """Add the next word."""
+        if terms:
+            self.terms[len(self.starts)] = terms
+        self.starts.append(start)
+        self.ends.append(end)
 
 
 def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
@@ -57,31 +72,42 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
         return ""
     whole = passage(whole, terms, max(READ_CHARACTERS, limit))
     size = max(limit - 2 * len(ELLIPSIS), 1)
-    chunks = list(_chunks(whole, frozenset(terms), size))
+    chunks = _read_chunks(whole, frozenset(terms), size)
     first, last = _widened(chunks, *_best_window(chunks, size), limit)
     return _shown(whole, chunks, first, last, limit)
 
 
-def _chunks(text: str, wanted: frozenset[str], size: int) -> Iterator[_Chunk]:
-    """Yield the words of `text` with adjoining punctuation; one that is too long comes in pieces."""
+def _read_chunks(text: str, wanted: frozenset[str], size: int) -> _Chunks:
+    """Return the words of `text` with adjoining punctuation; one that is too long comes in pieces."""
+    chunks = _Chunks()
     for chunk in _CHUNK.finditer(text):
         start, end = chunk.span()
         if chunk["run"]:
-            yield from _characters(text, start, end, wanted)
-            continue
-        for piece in [chunk] if end - start <= size else _PIECE.finditer(text, start, end):
-            yield _Chunk(*piece.span(), _matching(piece.group(), wanted))
+            _add_characters(chunks, text, start, end, wanted)
+        elif end - start <= size:
+            chunks.add(start, end, _matching(chunk.group(), wanted))
+        else:
+            for piece in _PIECE.finditer(text, start, end):
+                chunks.add(*piece.span(), _matching(piece.group(), wanted))
+    return chunks
 
 
-def _characters(text: str, start: int, end: int, wanted: frozenset[str]) -> Iterator[_Chunk]:
-    """Yield the characters of a run without blanks, each with the terms whose words it stands in."""
+def _add_characters(chunks: _Chunks, text: str, start: int, end: int, wanted: frozenset[str]) -> None:
+    """Add the characters of a run without blanks, each with the terms whose words it stands in."""
     held: dict[int, set[str]] = {}
-    for at, word in placed_words(text[start:end]) if wanted else ():
+    run = text[start:end]
+    folded = fold(run)
+    may_hold = any(term in folded for term in wanted)
+    for at, word in placed_words(run) if may_hold else ():
         if (term := fold(word)) in wanted:
             for place in range(start + at, start + at + len(word)):
                 held.setdefault(place, set()).add(term)
-    for character in _CHARACTER.finditer(text, start, end):
-        yield _Chunk(*character.span(), frozenset(held.get(character.start(), ())))
+    if held or not _SINGLE_CHARACTERS.fullmatch(run):
+        for character in _CHARACTER.finditer(text, start, end):
+            chunks.add(*character.span(), held.get(character.start(), _NOTHING))
+    else:
+        chunks.starts.extend(range(start, end))
+        chunks.ends.extend(range(start + 1, end + 1))
 
 
 def _matching(chunk: str, wanted: frozenset[str]) -> frozenset[str]:
@@ -94,18 +120,18 @@ def _stems_of(chunk: str) -> frozenset[str]:
     return frozenset(map(stem, words(chunk)))
 
 
-def _best_window(chunks: list[_Chunk], size: int) -> tuple[int, int]:
+def _best_window(chunks: _Chunks, size: int) -> tuple[int, int]:
     """Return the first and last chunk of the run within `size` characters that has the most different terms.
 
     Of runs with equally many, the one with more matching words wins, then the earlier one.
     """
-    hits = [at for at, chunk in enumerate(chunks) if chunk.terms]
+    hits = list(chunks.terms)
     counts: Counter[str] = Counter()
     best, best_rank, left = (0, 0), (0, 0), 0
     for right, at in enumerate(hits):
-        counts.update(chunks[at].terms)
-        while left < right and chunks[at].end - chunks[hits[left]].start > size:
-            counts.subtract(chunks[hits[left]].terms)
+        counts.update(chunks.terms[at])
+        while left < right and chunks.ends[at] - chunks.starts[hits[left]] > size:
+            counts.subtract(chunks.terms[hits[left]])
             left += 1
         rank = (sum(count > 0 for count in counts.values()), right - left + 1)
         if rank > best_rank:
@@ -113,7 +139,7 @@ def _best_window(chunks: list[_Chunk], size: int) -> tuple[int, int]:
     return best
 
 
-def _widened(chunks: list[_Chunk], first: int, last: int, limit: int) -> tuple[int, int]:
+def _widened(chunks: _Chunks, first: int, last: int, limit: int) -> tuple[int, int]:
     """Grow the window on both sides in turn, one word at a time, while it fits."""
     grown = True
     while grown:
@@ -125,13 +151,13 @@ def _widened(chunks: list[_Chunk], first: int, last: int, limit: int) -> tuple[i
     return first, last
 
 
-def _length(chunks: list[_Chunk], first: int, last: int) -> int:
+def _length(chunks: _Chunks, first: int, last: int) -> int:
     cut_sides = (first > 0) + (last + 1 < len(chunks))
-    return chunks[last].end - chunks[first].start + cut_sides * len(ELLIPSIS)
+    return chunks.ends[last] - chunks.starts[first] + cut_sides * len(ELLIPSIS)
 
 
-def _shown(text: str, chunks: list[_Chunk], first: int, last: int, limit: int) -> str:
-    start, end = chunks[first].start, chunks[last].end
+def _shown(text: str, chunks: _Chunks, first: int, last: int, limit: int) -> str:
+    start, end = chunks.starts[first], chunks.ends[last]
     before = ELLIPSIS if first > 0 else ""
     after = ELLIPSIS if last + 1 < len(chunks) else ""
     if len(before) + end - start + len(after) <= limit:

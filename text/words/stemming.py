@@ -56,9 +56,14 @@ def stem(word: str, language: str = ENGLISH) -> str:
         return word
     algorithm = _LATIN_STEMMERS.get(language, "english")
     if not word.isascii():
-        script = next((names for pattern, names in _SCRIPT_STEMMERS if pattern.match(word)), {})
+        script = _script_stemmers(word[0])
         algorithm = script.get(language) or script.get("") or algorithm
     return _stem(word, algorithm)
+
+
+@lru_cache(maxsize=8192)
+def _script_stemmers(character: str) -> dict[str, str]:
+    return next((names for pattern, names in _SCRIPT_STEMMERS if pattern.match(character)), {})
 
 
 def stemmed(words: Iterable[str], language: str) -> list[str]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
 from itertools import pairwise
+from threading import Lock
+
+from cachetools import LRUCache, cached
 
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
@@ -41,11 +44,23 @@ _ASCII_TOKEN = re.compile(
     re.ASCII,
 )
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+# The same rules for text of nothing but ASCII, the common Han characters and their punctuation.
+_PLAIN_CHINESE = re.compile("[\x00-\x7f\u4e00-\u9fff\u2013\u2014\u201c\u201d\u2022\u3001\u3002\u3008-\u3011\u00b7]*")
+_CHINESE_TOKEN = re.compile(
+    r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
+    r"|(?<!\d)\d{1,3}(?:,\d{3})+(?![\d,])"
+    r"|(?<=\d)[年月日号时点分]"
+    "|[\u4e00-\u9fff]+"
+    r"|[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*"
+)
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
 # The article or pronoun that French and Italian join to the word it belongs to.
 _ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|(?:d|n|s)?[aeu]ll|un|quest)'(?=\w{2})")
-# Every step of a request reads the same hundred texts: these are read once.
+# Every step of a request reads the same hundred texts: these are read once. Of longer ones fewer are kept, by their
+# words and a share for the text itself; those that are longer than a window are read for an index, once.
 _KEPT_TEXTS, _KEPT_CHARACTERS = 2048, 600
+_KEPT_WORDS, _WORDS_OF_TEXT = 300_000, 1000
+_LONGEST_KEPT = 3 * READ_CHARACTERS
 _SUFFIX = re.compile(r"(?:n't|'(?:s|ll|re|ve|d|m))+$")
 
 
@@ -57,11 +72,18 @@ def words(text: str) -> list[str]:
     `1000`), hyphens and underscores separate words. Text without blanks between words is segmented, outside of Chinese
     into words that overlap.
     """
-    return list(_known_words(text)) if len(text) <= _KEPT_CHARACTERS else _words(text, index_words)
+    if len(text) <= _KEPT_CHARACTERS:
+        return list(_known_words(text))
+    return list(_known_long_words(text)) if len(text) <= _LONGEST_KEPT else _words(text, index_words)
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _known_words(text: str) -> tuple[str, ...]:
+    return tuple(_words(text, index_words))
+
+
+@cached(LRUCache(_KEPT_WORDS, getsizeof=lambda found: _WORDS_OF_TEXT + len(found)), lock=Lock())
+def _known_long_words(text: str) -> tuple[str, ...]:
     return tuple(_words(text, index_words))
 
 
@@ -79,11 +101,12 @@ def _tokens(folded: str) -> list[str]:
         return (_ASCII_TOKEN if _SPECIAL_HINT.search(folded) else _ASCII_WORD).findall(folded)
     # No token has white space in it. Most runs are ASCII; of the others each match lets other threads have their turn.
     runs = folded.split()
-    return [
-        token
-        for run in runs
-        for token in (_tokens(run) if run.isascii() else (match.group() for match in _TOKEN.finditer(run)))
-    ]
+    return [token for run in runs for token in (_tokens(run) if run.isascii() else _matches(run))]
+
+
+def _matches(run: str) -> Iterator[str]:
+    pattern = _CHINESE_TOKEN if _PLAIN_CHINESE.fullmatch(run) else _TOKEN
+    return (match.group() for match in pattern.finditer(run))
 
 
 def _plain(token: str) -> str:
