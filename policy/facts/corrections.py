@@ -61,6 +61,8 @@ def surest_correction(
 ) -> Correction | None:
     """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn."""
     best: Correction | None = None
+    if _terms_of(tuple(older)).isdisjoint(_words_of(newer)):
+        return best
     for first, second in _pairs(older, newer):
         if same_subject(first, second, question) and both_state(first, second):
             margin = default_model().margin(pair_features(first, second, _without_values(question), rarity))
@@ -122,6 +124,17 @@ def brief_statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a text that may be corrections by their length."""
     read = read_statements(text[:LONGEST_NEWER])
     return tuple(each for each in read if each.brief and len(each.tokens) <= MOST_WORDS)
+
+
+@lru_cache(maxsize=256)
+def _terms_of(statements: tuple[Statement, ...]) -> frozenset[str]:
+    return frozenset().union(*(statement.terms for statement in statements))
+
+
+@lru_cache(maxsize=4096)
+def _words_of(text: str) -> frozenset[str]:
+    """Return the stems and topics of a text's brief statements: without any of them it corrects nothing."""
+    return frozenset().union(*(each.stems | each.topics for each in brief_statements(text)))
 
 
 def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:

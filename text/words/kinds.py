@@ -7,6 +7,7 @@ languages, and for what the tree has elsewhere, by a table of everyday kinds (`e
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -100,9 +101,22 @@ class _Tree(NamedTuple):
     text: str
     starts: array[int]
 
-    def line(self, number: int) -> str:
-        """Return a line, with its end."""
-        return self.text[self.starts[number] : self.starts[number + 1]]
+    def depth(self, number: int) -> int:
+        """Return how deep a line stands, from 0."""
+        start = self.starts[number]
+        return int(self.text[start : self.text.index("\t", start)])
+
+    def above(self, number: int) -> int:
+        """Return the number of the line under which one stands; its own where it stands under none."""
+        depth = self.depth(number)
+        at = self.text.rfind(f"\n{depth - 1}\t", 0, self.starts[number])
+        return number if at < 0 else bisect_right(self.starts, at + 1) - 1
+
+    def below(self, number: int) -> str:
+        """Return the lines that stand under one."""
+        start = self.starts[number + 1]
+        end = _not_deeper(self.depth(number)).search(self.text, start - 1)
+        return self.text[start : end.start() + 1 if end else len(self.text)]
 
     def numbers_of(self, part: str) -> Iterator[int]:
         """Yield the numbers of the lines that have a part."""
@@ -132,21 +146,17 @@ def _enough_below(number: int) -> list[str]:
     for _ in range(_MOST_LEVELS_UP):
         if len(members) >= FEW_MEMBERS:
             break
-        depth = _depth(number)
-        number = next((above for above in range(number - 1, 0, -1) if _depth(above) < depth), number)
+        number = _tree().above(number)
         members = _below(number)
     return members
 
 
 def _below(number: int) -> list[str]:
-    tree, depth = _tree(), _depth(number)
-    members: list[str] = []
-    for at in range(number + 1, len(tree.starts) - 1):
-        if _depth(at) <= depth:
-            break
-        members += (word for word in tree.line(at).split("|")[1:-1] if word and not word.startswith("~"))
-    return members
+    lines = (line.split("|")[1:-1] for line in _tree().below(number).splitlines())
+    return [word for names in lines for word in names if word and not word.startswith("~")]
 
 
-def _depth(number: int) -> int:
-    return int(_tree().line(number).partition("\t")[0])
+@cache
+def _not_deeper(depth: int) -> re.Pattern[str]:
+    """Return what begins a line of at most a depth, behind the end of the line before it."""
+    return re.compile(rf"\n(?:{'|'.join(map(str, range(depth + 1)))})\t")

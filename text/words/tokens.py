@@ -177,6 +177,11 @@ def stem_set(texts: Iterable[str], language: str | None = None) -> frozenset[str
 
 def text_language(text: str) -> str:
     """Return the language of `text`, as `language_of` says."""
+    return _known_language(text) if len(text) <= _KEPT_CHARACTERS else language_of(words(text))
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _known_language(text: str) -> str:
     return language_of(words(text))
 
 
