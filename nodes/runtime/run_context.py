@@ -141,8 +141,8 @@ class RunContext:
             read, stated = self._stated[entry["key"]] = (entry, as_evidence(entry, self.terms))
         if stated is read:
             return entry
-        record, window, alignment = (stated[name] for name in _EVIDENCE)
-        return {**entry, "record": record, "window": window, "alignment": alignment}
+        kept: dict[str, Any] = {name: stated[name] for name in _EVIDENCE}
+        return {**entry, **kept}  # type: ignore[typeddict-item]
 
     def supported_facets(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that one record supports."""
