@@ -12,6 +12,9 @@ from typing import Any
 from recall_loop.text.words.folding import fold
 
 MARKS = ("change", "now", "over", "instead")
+_NEGATABLE = ("change", "over")
+# Characters before a mark among which its negation stands.
+_NEAR = 30
 # The signs of the patterns in the lists, and what they stand for.
 _PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$(),])")
 _GAP = r"\s+((?:\S+\s+){0,3}?)"
@@ -29,11 +32,16 @@ _SIGNS_OF_PATTERNS = {
 
 
 def find_marks(folded: str, language: str) -> tuple[frozenset[int], frozenset[str]]:
-    """Return where words begin that mark a change, and the kinds of these marks."""
+    """Return where words begin that mark a change, and the kinds of these marks.
+
+    What is negated has not changed and not ended: "we haven't moved", "never give up".
+    """
     places: set[int] = set()
     kinds: set[str] = set()
     for kind, pattern in _patterns(language).items():
         for match in pattern.finditer(folded):
+            if kind in _NEGATABLE and _negation(language).search(folded, max(match.start() - _NEAR, 0), match.start()):
+                continue
             kinds.add(kind)
             places |= set(range(match.start(), match.end()))
             for gap in range(1, pattern.groups + 1):
@@ -69,6 +77,14 @@ def _patterns(language: str) -> dict[str, re.Pattern[str]]:
 def past_pattern(language: str) -> re.Pattern[str]:
     """Return what a question about the past matches."""
     return re.compile("|".join(_alternatives(_lists()[language]["past"], language != "zh")))
+
+
+@cache
+def _negation(language: str) -> re.Pattern[str]:
+    """Return what ends in a negation, or in one and a further word."""
+    spaced = language != "zh"
+    words = "|".join(_alternatives(_lists()[language]["negations"], spaced))
+    return re.compile(rf"(?:{words})['\s]\s*(?:[\w']+\s+)?$" if spaced else rf"(?:{words})$")
 
 
 def find_topics(folded: str, language: str) -> Iterator[str]:

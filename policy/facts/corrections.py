@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
@@ -122,8 +123,26 @@ def relevant_statements(text: str, question: frozenset[str]) -> tuple[Statement,
 @lru_cache(maxsize=4096)
 def brief_statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a text that may be corrections by their length."""
-    read = read_statements(text[:LONGEST_NEWER])
-    return tuple(each for each in read if each.brief and len(each.tokens) <= MOST_WORDS)
+    return tuple(each for each in read_statements(text[:LONGEST_NEWER]) if _is_brief(each))
+
+
+def _is_brief(statement: Statement) -> bool:
+    return statement.brief and len(statement.tokens) <= MOST_WORDS
+
+
+@lru_cache(maxsize=4096)
+def _two_part_changes(text: str) -> tuple[tuple[Statement, Statement], ...]:
+    """Return what is said in two sentences, what ended and then what came instead, with the first sentence of each.
+
+    "Sold the Volvo! I have a Tesla." tells of one change.
+    """
+    pairs = pairwise(read_statements(text[:LONGEST_NEWER]))
+    joined = ((first, Statement(f"{first.text} {second.text}")) for first, second in pairs if _ends_one(first, second))
+    return tuple((first, whole) for first, whole in joined if _is_brief(whole))
+
+
+def _ends_one(first: Statement, second: Statement) -> bool:
+    return bool(first.marks) and not second.marks and second.tells and bool(_values(second) - _values(first))
 
 
 @lru_cache(maxsize=256)
@@ -133,8 +152,8 @@ def _terms_of(statements: tuple[Statement, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _words_of(text: str) -> frozenset[str]:
-    """Return the stems and topics of a text's brief statements: without any of them it corrects nothing."""
-    return frozenset().union(*(each.stems | each.topics for each in brief_statements(text)))
+    """Return the stems and topics of a text's statements: what shares none of them isn't corrected by it."""
+    return frozenset().union(*(each.stems | each.topics for each in read_statements(text[:LONGEST_NEWER])))
 
 
 def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:
@@ -183,8 +202,16 @@ def compare(
 
 def _pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
     """Return the pairs of statements that have something in common."""
-    told = brief_statements(newer) if older else ()
-    return [(first, second) for first in older for second in told if _comparable(first, second)]
+    if not older:
+        return []
+    told = [(each, each) for each in brief_statements(newer)] + [*_two_part_changes(newer)]
+    # What ended is said in the first sentence: the second alone may be about anything.
+    return [
+        (first, second)
+        for first in older
+        for opening, second in told
+        if (opening is second or not first.terms.isdisjoint(opening.terms)) and _comparable(first, second)
+    ]
 
 
 @lru_cache(maxsize=64)

@@ -59,7 +59,9 @@ class Statement:
 
     @cached_property
     def _marked(self) -> tuple[frozenset[int], frozenset[str]]:
-        return find_marks(self._folded, self._language)
+        likely = dict.fromkeys((self._language, *_as_likely(self._folded)))
+        places, kinds = zip(*(find_marks(self._folded, language) for language in likely), strict=True)
+        return frozenset().union(*places), frozenset().union(*kinds)
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -183,6 +185,20 @@ def _language(sentence: str, folded: str) -> str:
             + (sentence.isascii() / 2 if language == "en" else 2 * any(sign in sentence for sign in _SIGNS[language]))
         ),
     )
+
+
+def _as_likely(folded: str) -> list[str]:
+    """Return the languages to which equally many words of a folded sentence belong, if more than one: "he" is of two.
+
+    A few words don't tell whether they are Spanish or English, French or Spanish.
+    """
+    if _HAN.search(folded) or _CYRILLIC.search(folded):
+        return []
+    tokens = _TOKEN.findall(folded)
+    counts = {language: sum(map(function_words(language).__contains__, tokens)) for language in _SPACED}
+    most = max(counts.values())
+    found = [language for language in _SPACED if counts[language] == most]
+    return found if most and len(found) > 1 else []
 
 
 def _tokens(folded: str, language: str) -> Iterator[tuple[str, int]]:

@@ -19,6 +19,8 @@ CORRECTED = [
     ("Aunt Vera works nights at the depot.", "Vera is on day shifts now.", "When does Vera work?"),
     ("I live in Dover.", "I'm in Hastings these days.", "Where do I live?"),
     ("Our toaster is a Bosch.", "I sold the Bosch and bought a Smeg.", "Which toaster do we have?"),
+    ("Our toaster is a Bosch.", "Sold the Bosch! We picked up a Smeg on Saturday.", "Which toaster do we have?"),
+    ("I work at the Adler.", "I quit the Adler. I'm a cook at the Krone.", "Where do I work?"),
     ("Mein Training ist am Montag.", "Mein Training ist jetzt am Freitag.", "Wann ist mein Training?"),
     ("La clase es en el aula 4.", "La clase ahora es en el aula 9.", "¿Dónde es la clase?"),
     ("Le cours est le lundi.", "Le cours est le mercredi maintenant.", "Quand est le cours ?"),
@@ -36,6 +38,8 @@ UNRELATED = [
     ("Last Friday I finally took the boat out.", "I finally stopped at the shop last week.", "When was the boat out?"),
     ("Hey Mel!", "Hey Mel, I'm doing great these days!", "How is Mel?"),
     ("Our router is from Netgear.", "Which router do we have now?", "Which router do we have?"),
+    ("Our router is from Netgear.", "I sold the boat. The Netgear router blinks.", "Which router do we have?"),
+    ("My barber is on Elm Street.", "I moved the table. My barber told me a joke.", "Where is my barber?"),
 ]
 
 
