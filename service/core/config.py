@@ -127,7 +127,7 @@ def mcp_version() -> str | None:
 
 
 def has_mcp() -> bool:
-    """Return whether the SDK is installed in a version that the extra `mcp` takes; other packages bring earlier ones."""
+    """Return whether the SDK is there in a version that the extra `mcp` takes; other packages bring earlier ones."""
     numbers = re.findall(r"\d+", mcp_version() or "")
     return tuple(map(int, numbers[:2])) >= MCP_SINCE
 

@@ -39,8 +39,8 @@ def limit_threads(count: int) -> None:
 def import_onnxruntime() -> Any:
     """Import onnxruntime without what it reports to its makers, unless ORT_DISABLE_TELEMETRY says 0.
 
-    It writes an id of the machine into the user's cache folder as soon as it is imported, and looks for its makers' server
-    from then on. A program that imports it before Recall Loop has to set that variable itself.
+    As soon as it is imported it writes an id of the machine into the user's cache folder, and looks for its makers'
+    server. A program that imports it before Recall Loop does has to set that variable itself.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime

@@ -46,8 +46,8 @@ def test_a_text_has_the_same_vector_in_any_batch_and_thread(embedder):
 
 
 def test_the_model_reports_nothing_to_its_makers(tmp_path):
-    """Proves: STORE-5. onnxruntime leaves an id in the home folder, and sends it, unless it is told not to before its import."""
-    code = "from recall_loop import MemoryStore; MemoryStore.in_memory().upsert([{'text': 'The ferry leaves at nine.'}])"
+    """Proves: STORE-5. onnxruntime leaves an id in the home folder and sends it, if it isn't told not to."""
+    code = "from recall_loop import MemoryStore; MemoryStore.in_memory().upsert([{'text': 'The ferry is late.'}])"
     # No more than these: it is silent anyway where variables tell of a build server.
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
