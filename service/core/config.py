@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def mcp_version() -> str | None:
 def has_mcp() -> bool:
     """Return whether the SDK is there in a version that the extra `mcp` takes; other packages bring earlier ones."""
     numbers = re.findall(r"\d+", mcp_version() or "")
-    return tuple(map(int, numbers[:2])) >= MCP_SINCE
+    return find_spec("mcp") is not None and tuple(map(int, numbers[:2])) >= MCP_SINCE
 
 
 def require_mcp(what: str) -> None:
