@@ -12,6 +12,7 @@ import platform
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -164,6 +165,11 @@ def _time_methods(target: Any, clock: Stopwatch, names: Sequence[str]) -> None:
     for name in names:
         if isfunction(getattr(type(target), name)):
             setattr(target, name, clock.timed(name, getattr(target, name)))
+
+
+def own_schema(postgres: str) -> str:
+    """Return the address of a schema of this run's own in a database of PostgreSQL."""
+    return f"{postgres}{'&' if '?' in postgres else '?'}schema=bench_{uuid.uuid4().hex[:12]}"
 
 
 def machine() -> str:

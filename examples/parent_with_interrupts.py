@@ -1,7 +1,7 @@
 """A parent graph with a state, a context and a checkpointer of its own that asks a person before it goes on.
 
-Run it with `python examples/parent_with_interrupts.py`. The run is interrupted, kept in SQLite, and resumed by another
-graph object, as after a restart.
+Run it with `python examples/parent_with_interrupts.py`; it needs `langgraph-checkpoint-sqlite`. The run is interrupted,
+kept in SQLite, and resumed by another graph object, as after a restart.
 """
 
 from __future__ import annotations

@@ -142,11 +142,13 @@ def chat_model(settings: Settings) -> BaseChatModel:
     nothing of these: `llm_api_key` or none, and no header but the client's own.
 
     Raises:
-        InvalidInputError: `llm_model` is not set or names a provider that isn't known or isn't installed, OpenAI's
-            address has no key, or `llm_base_url` is no URL.
+        InvalidInputError: `llm_model` is not set, names only a provider, or one that isn't known or isn't installed,
+            OpenAI's address has no key, or `llm_base_url` is no URL.
     """
     if settings.llm_model is None:
         raise InvalidInputError("llm_model", None, "the name of a chat model")
+    if settings.llm_model.endswith(":"):
+        raise InvalidInputError("llm_model", settings.llm_model, "a model's name, or provider:model")
     if provider_of(settings.llm_model, settings.llm_base_url) != OPENAI:
         return make_by_provider("llm_model", settings.llm_model, partial(_by_provider, settings))
     return _openai_model(settings, model_of(settings.llm_model))

@@ -92,6 +92,8 @@ class Writers:
     def _listen(self, process: subprocess.Popen[str], name: str) -> None:
         assert process.stdout is not None
         for line in process.stdout:
+            if not line.endswith("\n"):  # the kill cut it off
+                return
             kind, *rest = line.split()
             self.met[kind if kind != "typed" else rest[0]] += 1
             if kind in ("w", "d", "maybe"):

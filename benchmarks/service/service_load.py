@@ -1,11 +1,14 @@
 """The service under load, and through the death of its Chroma server.
 
     python benchmarks/service/service_load.py [--workers N] [--clients N] [--requests N] [--outage SECONDS]
+    python benchmarks/service/service_load.py --postgres ADDRESS --workers 3 --requests 3000 --outage 0
 
 `recall-loop serve` runs with several workers on a Chroma server, all on loopback. Clients of eight tenants write,
 search, retrieve and read at once. Then the Chroma server is killed and started again while they go on. Leaves with 1
-where a request fails that shouldn't, an answer doesn't say that it is degraded, memory grows, or an acknowledged
-record is missing. The default embedder is used; clients and service share the machine.
+where a request fails that shouldn't, an answer has another tenant's or another text, an answer doesn't say that it is
+degraded, memory grows, or an acknowledged record is missing. With PostgreSQL every worker writes, and what was written
+must be found a tenth of a second later by whichever worker is asked (HOST-2). The default embedder is used; clients
+and service share the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ import httpx
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the servers are those of the tests
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from measuring import own_schema
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -39,6 +44,7 @@ from tests.service_server import ServiceProcess
 TENANTS = [f"t{at}" for at in range(8)]
 TOPICS = ("ferry", "harbour", "timetable", "coffee", "windows", "garden", "invoice", "holiday")
 MIX = ("search",) * 9 + ("retrieve",) * 4 + ("write",) * 4 + ("read",) * 2 + ("runs",)
+SHARED_MIX = (*MIX, *("follow",) * 4)
 PRELOADED = 200
 MOST_GROWTH = 1.15  # of the service's memory, from a quarter of the load to its end
 _RECOVERY_SECONDS = 60
@@ -51,6 +57,7 @@ class LoadObservations:
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    sent: dict[str, dict[str, str]] = field(default_factory=lambda: {tenant: {} for tenant in TENANTS})
     acknowledged: dict[str, dict[str, str]] = field(default_factory=lambda: {tenant: {} for tenant in TENANTS})
     degraded: list[tuple[float, bool]] = field(default_factory=list)
     written: list[tuple[float, bool]] = field(default_factory=list)
@@ -59,8 +66,9 @@ class LoadObservations:
 class Clients:
     """Clients of all tenants, each with requests of its own."""
 
-    def __init__(self, url: str, keys: dict[str, str], count: int) -> None:
+    def __init__(self, url: str, keys: dict[str, str], count: int, mix: tuple[str, ...] = MIX) -> None:
         self.count = count
+        self._mix = mix
         self.observations = LoadObservations()
         self._keys = keys
         limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
@@ -71,7 +79,7 @@ class Clients:
         """Make requests as long as `until()` is false."""
         draw = random.Random(client)
         while not until():
-            tenant, kind = TENANTS[client % len(TENANTS)], draw.choice(MIX)
+            tenant, kind = TENANTS[client % len(TENANTS)], draw.choice(self._mix)
             began = time.perf_counter()
             try:
                 response = await getattr(self, kind)(tenant, draw)
@@ -91,17 +99,44 @@ class Clients:
         return await self._client.request(method, path, json=body, headers=headers)
 
     async def write(self, tenant: str, draw: random.Random, count: int = 3) -> httpx.Response:
+        return await self.send(tenant, self.drawn(draw, count))
+
+    def drawn(self, draw: random.Random, count: int) -> list[dict[str, str]]:
         records = []
         for _ in range(count):
             self._number += 1
             text = f"{draw.choice(TOPICS)} number {self._number} before the {draw.choice(TOPICS)}"
             place = {"conversation_id": "c", "session": f"s{self._number // 20}"}
             records.append({"id": f"m-{self._number}", "kind": "message", "text": text, **place})
+        return records
+
+    async def send(self, tenant: str, records: list[dict[str, str]]) -> httpx.Response:
+        texts = {record["id"]: record["text"] for record in records}
+        self.observations.sent[tenant].update(texts)
         response = await self.ask(tenant, "POST", "/api/memory/records", {"records": records})
         self.observations.written.append((time.monotonic(), response.status_code == 200))
         if response.status_code == 200:
-            self.observations.acknowledged[tenant].update({record["id"]: record["text"] for record in records})
+            self.observations.acknowledged[tenant].update(texts)
         return response
+
+    async def follow(self, tenant: str, draw: random.Random) -> httpx.Response:
+        """Write a record, and search for it after the time within which every process sees it."""
+        (record,) = self.drawn(draw, 1)
+        response = await self.send(tenant, [record])
+        if response.status_code != 200:
+            return response
+        await asyncio.sleep(0.1)
+        response = await self.ask(tenant, "POST", "/api/memory/search", {"query": record["text"]})
+        if response.status_code == 200 and record["id"] not in self.checked(tenant, response.json()["hits"], "content"):
+            self.observations.wrong.append(f"follow: {record['id']} isn't found")
+        return response
+
+    def checked(self, tenant: str, found: list[dict[str, Any]], text: str) -> list[str]:
+        """Return the ids of what was found, after a look whether the tenant has written each as it is."""
+        for one in found:
+            if self.observations.sent[tenant].get(one["id"]) != one[text]:
+                self.observations.wrong.append(f"{tenant} was given {one['id']}: {one[text]}")
+        return [one["id"] for one in found]
 
     async def search(self, tenant: str, draw: random.Random) -> httpx.Response:
         query = f"{draw.choice(TOPICS)} before {draw.choice(TOPICS)}"
@@ -109,13 +144,16 @@ class Clients:
         if response.status_code == 200:
             found = response.json()
             self.observations.degraded.append((time.monotonic(), found["degraded"]))
-            if not found["hits"]:
+            if not self.checked(tenant, found["hits"], "content"):
                 self.observations.wrong.append(f"search: nothing found for {query}")
         return response
 
     async def retrieve(self, tenant: str, draw: random.Random) -> httpx.Response:
         content = f"What came before the {draw.choice(TOPICS)}?"
-        return await self.ask(tenant, "POST", "/api/memory/retrieve", {"messages": [{"content": content}]})
+        response = await self.ask(tenant, "POST", "/api/memory/retrieve", {"messages": [{"content": content}]})
+        if response.status_code == 200 and not self.checked(tenant, response.json()["facts"], "text"):
+            self.observations.wrong.append(f"retrieve: nothing found for {content}")
+        return response
 
     async def read(self, tenant: str, draw: random.Random) -> httpx.Response:
         known = self.observations.acknowledged[tenant]
@@ -228,18 +266,20 @@ async def run(args: argparse.Namespace, console: Console, folder: Path) -> bool:
     chroma, keys_file = ChromaProcess(folder / "chroma"), folder / "keys.json"
     keys = {tenant: add_key(keys_file, tenant, KeyRole.WRITE)[1] for tenant in TENANTS}
     chroma.start()
-    words = ["--store", str(folder / "memory"), "--chroma-url", chroma.url]
+    place = own_schema(args.postgres) if args.postgres else str(folder / "memory")
+    words = ["--store", place, "--chroma-url", chroma.url]
     words += ["--workers", str(args.workers), "--keys", str(keys_file)]
     served = ServiceProcess(words, folder)
     try:
         served.ready()
-        clients = Clients(served.url, keys, args.clients)
+        clients = Clients(served.url, keys, args.clients, SHARED_MIX if args.postgres else MIX)
         await clients.preload()
         good = await steady_phase(args, console, clients, served.process.pid)
-        good = await outage_phase(args, console, clients, chroma, served.process.pid) and good
+        if args.outage:
+            good = await outage_phase(args, console, clients, chroma) and good
         status = served.end()
         console.print(f"the service ended with {status}")
-        with MemoryStore.open(folder / "memory") as store:
+        with MemoryStore.open(place) as store:
             report = store.maintenance.verify()
             console.print(f"store verify: {'sound' if report.sound else report.findings[:5]}")
         return good and status == 0 and report.sound
@@ -256,13 +296,11 @@ async def steady_phase(args: argparse.Namespace, console: Console, clients: Clie
     seconds, early, late = await steady(clients, pid, args.requests)
     show(console, f"{args.requests:,} requests, {args.clients} clients, {args.workers} workers", seen, seconds)
     console.print(f"memory of the service: {early:.0f} MB after a quarter, {late:.0f} MB at the end")
-    print_problems(console, seen.wrong)
-    return not seen.wrong and late <= early * MOST_GROWTH
+    good = await nothing_missing(console, clients)
+    return good and late <= early * MOST_GROWTH
 
 
-async def outage_phase(
-    args: argparse.Namespace, console: Console, clients: Clients, chroma: ChromaProcess, pid: int
-) -> bool:
+async def outage_phase(args: argparse.Namespace, console: Console, clients: Clients, chroma: ChromaProcess) -> bool:
     """Print the figures of the outage; return whether the service noticed it, recovered and lost nothing."""
     seen = clients.observations
     seen.wrong, seen.times, seen.statuses = [], defaultdict(list), Counter()
@@ -272,11 +310,17 @@ async def outage_phase(
     for name, value in noticed.items():
         if name != "whole":
             console.print(f"{name} {value:.1f} s")
-    lost = await clients.missing()
+    good = await nothing_missing(console, clients)
+    return good and bool(noticed["whole"]) and noticed["degraded after"] < args.outage
+
+
+async def nothing_missing(console: Console, clients: Clients) -> bool:
+    """Print what was wrong and which acknowledged records are missing; return whether there is neither."""
+    seen, lost = clients.observations, await clients.missing()
     count = sum(len(known) for known in seen.acknowledged.values())
-    console.print(f"{count:,} records acknowledged, {len(lost)} of them missing; memory {memory_of(pid):.0f} MB")
+    console.print(f"{count:,} records acknowledged, {len(lost)} of them missing")
     print_problems(console, [*seen.wrong, *lost])
-    return not seen.wrong and not lost and bool(noticed["whole"]) and noticed["degraded after"] < args.outage
+    return not seen.wrong and not lost
 
 
 def print_problems(console: Console, problems: list[str]) -> None:
@@ -289,7 +333,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--requests", type=int, default=2000)
-    parser.add_argument("--outage", type=float, default=10.0, help="seconds that Chroma is away")
+    parser.add_argument("--outage", type=float, default=10.0, help="seconds that Chroma is away; 0 leaves that out")
+    parser.add_argument("--postgres", metavar="ADDRESS", help="a database that a schema is made in for the store")
     args = parser.parse_args()
     os.environ.setdefault("RECALL_LOOP_SERVICE_RATE_PER_MINUTE", "1000000")
     os.environ.setdefault("RECALL_LOOP_SERVICE_RATE_BURST", "100000")

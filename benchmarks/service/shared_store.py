@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -26,7 +25,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the embedder without a model is that of the tests
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from measuring import machine, print_report
+from measuring import machine, own_schema, print_report
 
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs.dataset_ingest import ingest
@@ -46,11 +45,6 @@ WARM = 10
 BULK = 3_000
 SECONDS = 8.0
 WORDS = ["ferry", "harbour", "timetable", "coffee", "window", "garden", "invoice", "holiday", "lantern", "piano"]
-
-
-def address(postgres: str) -> str:
-    """Return the address of a schema of this run's own."""
-    return f"{postgres}{'&' if '?' in postgres else '?'}schema=bench_{uuid.uuid4().hex[:12]}"
 
 
 def asked(stores: dict[str, MemoryStore], questions: list[Any], settings: Any) -> dict[str, float]:
@@ -109,7 +103,7 @@ def many(place: str, processes: int) -> tuple[float, int]:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure both backends."""
-    settings, place = settings_with([]), address(arguments.postgres)
+    settings, place = settings_with([]), own_schema(arguments.postgres)
     dataset = load_dataset(arguments.data, kinds="messages")
     name = dataset.questions[0].collection
     questions = [one for one in dataset.questions if one.collection == name][: arguments.questions + WARM]
@@ -125,11 +119,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 figures[backend] = {"records_per_second": records / (time.perf_counter() - started)}
             for backend, milliseconds in asked(stores, questions, settings).items():
                 figures[backend]["retrieve_ms_p50"] = milliseconds
-        bare = {"sqlite": f"{folder}/bare", "postgresql": address(arguments.postgres)}
+        bare = {"sqlite": f"{folder}/bare", "postgresql": own_schema(arguments.postgres)}
         for backend, where in bare.items():
             with MemoryStore.open(where, embedder=WordHashEmbedder()) as store:
                 figures[backend]["bulk_records_per_second"] = bulk(store)
-        shared = address(arguments.postgres)
+        shared = own_schema(arguments.postgres)
         MemoryStore.open(shared, embedder=WordHashEmbedder()).close()
         for processes in (1, arguments.processes):
             rate, wrong = many(shared, processes)

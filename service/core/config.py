@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from recall_loop.state.types import FiniteFloat, Integer
 
 SERVICE_ENV_PREFIX = "RECALL_LOOP_SERVICE_"
 MIB = 1024 * 1024
+MCP_SINCE = (2, 3)
+"""The first version of the SDK that the extra `mcp` takes."""
 
 
 class ServiceConfig(BaseSettings):
@@ -115,19 +119,29 @@ def is_loopback(host: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
+def mcp_version() -> str | None:
+    """Return the version of the SDK that is installed; None where there is none."""
+    try:
+        return version("mcp")
+    except PackageNotFoundError:
+        return None
+
+
 def has_mcp() -> bool:
-    """Return whether the extra `mcp` is installed."""
-    return find_spec("mcp") is not None
+    """Return whether the SDK is there in a version that the extra `mcp` takes; other packages bring earlier ones."""
+    numbers = re.findall(r"\d+", mcp_version() or "")
+    return find_spec("mcp") is not None and tuple(map(int, numbers[:2])) >= MCP_SINCE
 
 
 def require_mcp(what: str) -> None:
     """Check that the extra `mcp` is installed.
 
     Raises:
-        UnsupportedOptionError: it is not.
+        UnsupportedOptionError: it is not, or in an earlier version.
     """
     if not has_mcp():
-        raise UnsupportedOptionError("command", what, "pip install 'recall-loop[mcp]' first")
+        found = f"; installed is mcp {mcp_version()}" if mcp_version() else ""
+        raise UnsupportedOptionError("command", what, f"pip install 'recall-loop[mcp]' first{found}")
 
 
 _SCRIPTS = ("app", "ask", "chart", "dom", "facts", "http", "memory", "problems", "record", "replay", "runs", "welcome")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,10 +36,23 @@ def limit_threads(count: int) -> None:
     _threads = max(1, count)
 
 
-def make_session(model: bytes | str) -> Any:
-    """Return a session for a model, given whole or as the name of its file."""
+def import_onnxruntime() -> Any:
+    """Import onnxruntime without what it reports to its makers, unless ORT_DISABLE_TELEMETRY says 0.
+
+    As soon as it is imported it writes an id of the machine into the user's cache folder, and looks for its makers'
+    server. A program that imports it before Recall Loop does has to set that variable itself.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
+    if os.environ["ORT_DISABLE_TELEMETRY"] != "0":
+        onnxruntime.disable_telemetry_events()  # on Windows the variable has no effect
+    return onnxruntime
+
+
+def make_session(model: bytes | str) -> Any:
+    """Return a session for a model, given whole or as the name of its file."""
+    onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.intra_op_num_threads = _threads

@@ -84,10 +84,11 @@ def test_a_chat_model_by_name_is_asked_everywhere(world, monkeypatch, name):
     [
         ("anthropic:claude-x", "pip install langchain-anthropic"),
         ("nowhere:x", "Supported model providers are: anthropic"),
+        ("anthropic:", "a model's name, or provider:model"),
     ],
 )
 def test_a_chat_model_that_cannot_be_had_says_why(world, name, words):
-    """Proves: GRAPH-3 (a missing package is named; an unknown provider names those that there are)."""
+    """Proves: GRAPH-3 (a missing package is named; an unknown provider names those that there are; none is a model)."""
     for call in (
         lambda: chat_model(Settings(llm_model=name)),
         lambda: retrieve(valley_request(DIRECT), store=world, llm=name),

@@ -116,6 +116,8 @@ def test_compose_with_postgresql_runs_two_containers_of_the_service(root: Path) 
         assert service["networks"] == ["inside"] and "ports" not in service
         assert memory["depends_on"]["database" if service is database else "chroma"]["condition"] == "service_healthy"
     assert compose["networks"]["inside"]["internal"]
+    # Over TCP: while PostgreSQL is first set up it answers on its socket only.
+    assert "-h 127.0.0.1" in database["healthcheck"]["test"][1]
     for service in (memory, chroma):
         assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["tmpfs"] == ["/tmp"]
     named = {volume.partition(":")[0] for service in (memory, database, chroma) for volume in service["volumes"]}
@@ -124,16 +126,48 @@ def test_compose_with_postgresql_runs_two_containers_of_the_service(root: Path) 
     assert len(usage) == 1 and parses(shlex.split(usage[0]))
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "compose.postgresql.yaml"])
-def test_compose_itself_reads_the_files(root: Path, name: str) -> None:
-    """Proves: SHIP-1 (where its client is there)."""
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], check=False, capture_output=True).returncode:
+def compose_config(path: Path, copy: Path, **passwords: str) -> subprocess.CompletedProcess[str]:
+    """Have a client of docker compose read a file; skip where there is none."""
+    docker, older = shutil.which("docker"), shutil.which("docker-compose")
+    if docker and not subprocess.run([docker, "compose", "version"], check=False, capture_output=True).returncode:
+        command = [docker, "compose", "-f", str(path)]
+    elif older:  # its version 1 knows everything but the project's name
+        text = path.read_text(encoding="utf-8")
+        copy.write_text(re.sub(r"^name:.*\n", "", text, flags=re.MULTILINE), encoding="utf-8")
+        command = [older, "--project-directory", str(path.parent), "-f", str(copy)]
+    else:
         pytest.skip("no client of docker compose")
-    environment = os.environ | {"POSTGRES_PASSWORD": "a", "RECALL_PASSWORD": "b"}
-    command = [docker, "compose", "-f", str(root / "deploy" / name), "config", "--quiet"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_PASSWORD")} | passwords
+    return subprocess.run([*command, "config"], check=False, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.postgresql.yaml"])
+def test_compose_itself_reads_the_files(root: Path, tmp_path: Path, name: str) -> None:
+    """Proves: SHIP-1 (where its client is there)."""
+    path = root / "deploy" / name
+    done = compose_config(path, tmp_path / name, POSTGRES_PASSWORD="p1", RECALL_PASSWORD="p2")
     assert done.returncode == 0, done.stderr
+    read, (written,) = yaml.safe_load(done.stdout), documents(path)
+    assert set(read["services"]) == set(written["services"]) and set(read["volumes"]) == set(written["volumes"])
+    assert Path(read["services"]["memory"]["build"]["context"]).resolve() == root
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "the password of"),
+        ({"POSTGRES_PASSWORD": "p1"}, "the password of the role that serves"),
+        ({"RECALL_PASSWORD": "p2"}, "the password of the administrator"),
+        ({"POSTGRES_PASSWORD": "", "RECALL_PASSWORD": ""}, "the password of"),
+    ],
+)
+def test_compose_names_the_password_that_is_missing(
+    root: Path, tmp_path: Path, given: dict[str, str], missing: str
+) -> None:
+    """Proves: SHIP-1 (where its client is there)."""
+    path = root / "deploy" / "compose.postgresql.yaml"
+    done = compose_config(path, tmp_path / path.name, **given)
+    assert done.returncode != 0 and missing in done.stderr
 
 
 def test_kubernetes_runs_one_replica_without_privileges(root: Path) -> None:

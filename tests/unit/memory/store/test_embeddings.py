@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -42,6 +43,15 @@ def test_a_text_has_the_same_vector_in_any_batch_and_thread(embedder):
     with ThreadPoolExecutor(4) as pool:
         alone = np.vstack(list(pool.map(lambda text: embedder.embed_queries([text]), texts)))
     assert np.allclose(together, alone, atol=1e-4)
+
+
+def test_the_model_reports_nothing_to_its_makers(tmp_path):
+    """Proves: STORE-5. onnxruntime leaves an id in the home folder and sends it, if it isn't told not to."""
+    code = "from recall_loop import MemoryStore; MemoryStore.in_memory().upsert([{'text': 'The ferry is late.'}])"
+    # No more than these: it is silent anyway where variables tell of a build server.
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_no_text_gives_no_rows(embedder):
