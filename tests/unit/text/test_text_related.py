@@ -7,14 +7,6 @@ import pytest
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.related_terms import load_related_terms, related_terms, term_key
 
-ROLES = """
-accountant analyst architect baker banker butcher CEO CFO CTO carpenter cashier chef cleaner coach consultant contractor cook
-dentist designer developer doctor driver economist editor electrician engineer farmer firefighter founder gardener hairdresser
-investor journalist judge landlord lawyer librarian manager mechanic midwife musician notary nurse paralegal pharmacist
-photographer pilot plumber police professor programmer receptionist recruiter salesperson scientist secretary soldier surgeon
-tailor teacher technician tenant tester therapist translator waiter writer
-""".split()
-
 
 def test_a_verb_in_the_third_person_is_looked_up_as_the_verb():
     """Proves: QUERY-1, STOP-5."""
@@ -42,13 +34,6 @@ def test_broader_and_narrower_are_inverse() -> None:
     assert "programming language" in related_terms("python").broader
     assert "Python" in related_terms("programming languages").narrower
     assert "relationship status" in related_terms("married").broader
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_every_common_role_has_other_words(role):
-    """Proves: QUERY-1 (roles)."""
-    found = related_terms(role)
-    assert found.synonyms or found.also, role
 
 
 def test_a_role_has_other_words_for_the_person_before_those_for_the_work():
@@ -113,6 +98,37 @@ def test_every_common_role_has_other_words(role: str) -> None:
     """Roles are asked for in words that nobody used. Proves: QUERY-1."""
     found = related_terms(role)
     assert len({*found.synonyms, *found.also}) >= 2
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        "analyst",
+        "CFO",
+        "cashier",
+        "cleaner",
+        "contractor",
+        "economist",
+        "editor",
+        "hairdresser",
+        "investor",
+        "landlord",
+        "librarian",
+        "midwife",
+        "notary",
+        "paralegal",
+        "pharmacist",
+        "receptionist",
+        "recruiter",
+        "tailor",
+        "tenant",
+        "tester",
+        "translator",
+    ],
+)
+def test_further_roles_have_other_words(role: str) -> None:
+    """Proves: QUERY-1 (roles)."""
+    assert {*related_terms(role).synonyms, *related_terms(role).also}
 
 
 def test_families_of_words_and_irregular_forms(tmp_path: Path) -> None:
