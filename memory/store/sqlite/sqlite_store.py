@@ -27,7 +27,8 @@ from recall_loop.memory.store.tables.upgrades import read_generation
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
 _BUSY_MS = 10_000
-_CACHE_KIB = 32_000
+# Each thread that reads has a connection of its own; pages beyond its cache come from the operating system's.
+_READER_CACHE_KIB, _WRITER_CACHE_KIB = 4_000, 8_000
 _NEXT_COMMIT = f"""INSERT INTO meta VALUES ('{COMMIT_META_KEY}', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value"""
 # Raised by work with a row that isn't the one that was written; a text that can't be decoded is a ValueError too.
@@ -112,11 +113,12 @@ class SqliteDatabase:
 
     def _configure(self, connection: _Connection) -> None:
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        reads = self.file is not None and (self.read_only or self._writer is not None)
+        connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB if reads else _WRITER_CACHE_KIB}")
         connection.execute("PRAGMA temp_store = MEMORY")
         if self.file is None:
             return
-        if self.read_only or self._writer is not None:
+        if reads:
             connection.execute("PRAGMA query_only = ON")
             return
         connection.execute("PRAGMA secure_delete = ON")

@@ -36,6 +36,13 @@ def test_broader_and_narrower_are_inverse() -> None:
     assert "relationship status" in related_terms("married").broader
 
 
+def test_a_role_has_other_words_for_the_person_before_those_for_the_work():
+    """Proves: QUERY-1 (roles)."""
+    assert related_terms("engineer").also[0] == "developer"
+    assert set(related_terms("developer").synonyms) >= {"software engineer", "programmer"}
+    assert related_terms("recruiter").synonyms[0] != "hire"
+
+
 def test_unknown_term() -> None:
     """A term that isn't in the table has no relations. Proves: QUERY-1."""
     nothing = related_terms("zxqv")
@@ -91,6 +98,37 @@ def test_every_common_role_has_other_words(role: str) -> None:
     """Roles are asked for in words that nobody used. Proves: QUERY-1."""
     found = related_terms(role)
     assert len({*found.synonyms, *found.also}) >= 2
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        "analyst",
+        "CFO",
+        "cashier",
+        "cleaner",
+        "contractor",
+        "economist",
+        "editor",
+        "hairdresser",
+        "investor",
+        "landlord",
+        "librarian",
+        "midwife",
+        "notary",
+        "paralegal",
+        "pharmacist",
+        "receptionist",
+        "recruiter",
+        "tailor",
+        "tenant",
+        "tester",
+        "translator",
+    ],
+)
+def test_further_roles_have_other_words(role: str) -> None:
+    """Proves: QUERY-1 (roles)."""
+    assert {*related_terms(role).synonyms, *related_terms(role).also}
 
 
 def test_families_of_words_and_irregular_forms(tmp_path: Path) -> None:
