@@ -31,7 +31,7 @@ contracts: setup  ## Check that each room imports only from floors below it
 check: setup  ## Every gate that CI runs, in .venv
 	PYTHON=$(PYTHON) bash .ci/run
 
-snapshots: setup  ## Write the files under tests/snapshots anew; read the difference before committing it
+snapshots: setup  ## Update the files under tests/snapshots; read the difference before committing it
 	$(PYTHON) -m pytest -q --update-snapshots
 
 docs: setup  ## Write the parts of README and docs that are generated from the code
@@ -56,7 +56,7 @@ kills: setup  ## Kill 500 writers at random moments and look whether anything wa
 	$(PYTHON) benchmarks/kills/kill_nine.py $(KILLS)
 
 # Long chats are left out of what the embedder learns from: it saw none when it was tuned.
-weights: setup  ## Make the embedder's weights for conversations anew: an hour and a half on two cores
+weights: setup  ## Rebuild the embedder's weights for conversations: an hour and a half on two cores
 	$(PYTHON) -m pip install -q torch onnx lightgbm
 	$(PYTHON) benchmarks/weights/talk_set.py --languages en --without 7-chats -o build/tuned/talk
 	$(PYTHON) benchmarks/weights/tune_embedder.py --talk build/tuned/talk --without 0 -o build/tuned/without-0.npz

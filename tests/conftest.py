@@ -41,7 +41,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-snapshots", action="store_true", help="write tests/snapshots anew")
+    parser.addoption("--update-snapshots", action="store_true", help="update tests/snapshots")
     backends = ("sqlite", "postgres")
     parser.addoption("--backend", choices=backends, default=backends[0], help="where stores keep their tables")
 
@@ -117,7 +117,7 @@ def data_dir() -> Path:
 
 @pytest.fixture
 def snapshot(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a text with the file of that name under tests/snapshots, or write the file anew."""
+    """Compare a text with the file of that name under tests/snapshots, or update the file."""
     update = request.config.getoption("--update-snapshots")
 
     def compare(name: str, text: str) -> None:

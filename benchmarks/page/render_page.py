@@ -62,7 +62,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def write_parts(text: str, report: Mapping[str, Any]) -> str:
-    """Return the page with its measured parts written anew; `InvalidInputError` where one is unknown or missing."""
+    """Return the page with its measured parts updated; `InvalidInputError` where one is unknown or missing."""
     parts = {"run": run_part(report), "figures": "\n".join(map(set_part, report["sets"]))}
     named = [part[2] for part in _PART.finditer(text)]
     if sorted(named) != sorted(parts):

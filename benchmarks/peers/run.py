@@ -232,7 +232,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of that draw")
     parser.add_argument("--peers", metavar="A,..", help=f"some of {', '.join(PEERS)} (default: all)")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="folder of the peers' environments")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report, anew after each set")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report, updated after each set")
     return parser.parse_args(argv)
 
 

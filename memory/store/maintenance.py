@@ -139,7 +139,7 @@ class Maintenance:
         Embedding is committed in chunks beside the old vectors, which stay in use until all new ones are there; others
         may write meanwhile. If it is cut off, the store is as before, and the next call with an embedder of the same
         fingerprint, or the next `MemoryStore.open` with `re_embed`, goes on: it embeds what is new, has changed, or
-        was not embedded yet. Another embedder begins anew.
+        was not embedded yet. Another embedder starts over.
 
         A damaged lexical index is rebuilt too. The new Chroma is built beside the old one and takes its
         place when it is complete, so that a crash or a full disk loses nothing.

@@ -102,7 +102,7 @@ class MemoryStore(StoreWriting):
             read_only: take no lock and never write; sees what a writer commits meanwhile.
             re_embed: if the store was made with another embedder, embed everything again. Chunks are committed as they
                 come, and the old vectors stay until the end: if it is cut off, the store is as before, and the next
-                such open with the same embedder goes on. Records that changed meanwhile are embedded anew.
+                such open with the same embedder goes on. Records that changed meanwhile are embedded again.
             url: address of the Chroma server that holds the vectors; the folder then holds the rest. A
                 store remembers its server, so that only the first open needs it.
             move: make `url` the store's server from now on, whatever it was.

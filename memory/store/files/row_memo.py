@@ -14,7 +14,7 @@ _ENTRY_BYTES = 200
 class RowMemo(Generic[_T]):
     """What was read of rows, by rowid; safe for threads.
 
-    It begins anew when it is full: whoever asks for more rows than fit reads them again, and nothing is lost but time.
+    It is emptied when it is full: whoever asks for more rows than fit reads them again, and nothing is lost but time.
 
     Args:
         size: bytes of a value, besides what an entry takes.

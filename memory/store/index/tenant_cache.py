@@ -150,7 +150,7 @@ class TenantCache:
 
     @contextmanager
     def _forgotten_on_error(self) -> Iterator[None]:
-        """Forget everything where taking changes over fails half-way: the next call begins anew."""
+        """Forget everything where taking changes over fails half-way: the next call starts over."""
         try:
             yield
         except BaseException:

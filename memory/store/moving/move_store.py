@@ -172,7 +172,7 @@ class _Moving:
         """Count and sum up each table on both sides.
 
         Raises:
-            StoreUnavailableError: they differ; the next move begins anew.
+            StoreUnavailableError: they differ; the next move starts over.
         """
         sums: dict[str, TableSum] = {}
         for table in TABLES:

@@ -61,7 +61,7 @@ class PostgresDialect:
         return f"convert_to({column}, 'UTF8')"
 
     def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
-        """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB writes numbers anew."""
+        """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB rewrites numbers."""
         steps = steps_sql(path)
         plain = f"CAST(CAST({body} AS JSON){steps} AS TEXT)"
         other = f"CAST(json_of({body}){steps} AS TEXT)"

@@ -2,7 +2,7 @@
 
 A row that was written or deleted is pending. A process claims some, so that no other takes them meanwhile, sends what
 stands there now, and notes them as applied unless they were written again. A claim is of a key: while a record is sent,
-nobody sends its deletion, nor a record that was written anew while its deletion is sent. It ends by itself: what a
+nobody sends its deletion, nor a record that was rewritten while its deletion is sent. It ends by itself: what a
 process that died had claimed is taken by another.
 
 Each claim has its owner's token. A process that was so slow that others have claimed its rows since acknowledges and

@@ -77,7 +77,7 @@ class SharedChroma(ChromaLink):
                         retired.close()
 
     def rebuild(self, progress: Callable[[int, int], None] | None) -> None:
-        """Fill the collection of the store's generation anew, and wait for it.
+        """Refill the collection of the store's generation, and wait for it.
 
         Raises:
             StoreUnavailableError: Chroma fails; what is still to be sent stays pending.

@@ -126,7 +126,7 @@ def test_a_report_without_figures_is_refused(
 
 
 def test_the_page_of_the_project_has_the_parts(page: Any) -> None:
-    """What is in the tree can be written anew.
+    """What is in the tree can be written again.
 
     Proves: OPS-4.
     """

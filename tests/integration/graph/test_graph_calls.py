@@ -263,7 +263,7 @@ async def test_a_call_that_is_cancelled_ends_at_its_next_step():
 
 
 def test_each_iteration_happens_once(world):
-    """Proves: LOOP-1, LOOP-2 (going on, as against refining, doesn't start the run anew)."""
+    """Proves: LOOP-1, LOOP-2 (going on, as against refining, doesn't restart the run)."""
     settings = Settings(
         refine_min_similarity=0,
         refine_min_confidence=0,

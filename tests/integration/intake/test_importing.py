@@ -457,7 +457,7 @@ def test_an_agent_file(store: MemoryStore, tmp_path: Path) -> None:
         ("user", "Hello Sam", "letta/sam"),
         ("assistant", "Hello Chad", "letta/sam"),
     ]
-    # A later export of the same agent counts its messages anew.
+    # A later export of the same agent numbers its messages from the start.
     later = {**agent, "messages": [messages[0], messages[2] | {"id": "message-1"}]}
     file.write_text(json.dumps({"agents": [later], "blocks": blocks}), encoding="utf-8")
     assert moved(LettaSource(file, DefaultOwner(agent_id="a1")), store, tmp_path).unchanged == 2

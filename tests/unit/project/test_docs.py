@@ -1,6 +1,6 @@
 """The documentation is true: examples run, commands parse, tables and pictures are those of the code.
 
-Parts between `<!-- written: NAME -->` and `<!-- end -->` are made from the code; `make docs` writes them anew.
+Parts between `<!-- written: NAME -->` and `<!-- end -->` are made from the code; `make docs` updates them.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ SCHEMAS = {
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_published_schema_is_that_of_the_code(name: str, request: pytest.FixtureRequest) -> None:
-    """Proves: OPS-1, STORE-1; `make snapshots` writes them anew."""
+    """Proves: OPS-1, STORE-1; `make snapshots` updates them."""
     text = json.dumps(SCHEMAS[name](), indent=2, sort_keys=True) + "\n"
     file = FOLDER / f"{name}.schema.json"
     if request.config.getoption("--update-snapshots"):
