@@ -466,6 +466,22 @@ def test_the_answer_is_streamed_as_it_is_written(world):
     assert not any(isinstance(event, dict) and event["type"] == "answer_reset" for event in steps)
 
 
+def test_a_reply_nested_too_deeply_hides_nothing_of_the_next_attempt(world):
+    """Proves: LOOP-8, LOOP-10 (it is read no further, and the answer that comes after it is streamed)."""
+    planner, spoilt = ScriptedPlanner(), []
+
+    def reply(asked):
+        if asked.schema == "answer" and not spoilt:
+            spoilt.append(asked)
+            return RawReply("[" * 20_000)
+        return planner(asked)
+
+    with ChatEndpoint(reply) as endpoint:
+        steps = list(stream_retrieve(valley_request(DIRECT), store=world, settings=SETTINGS, llm=endpoint.model()))
+    pieces = [event["text"] for event in steps if isinstance(event, dict) and event["type"] == "answer_token"]
+    assert spoilt and len(pieces) > 2 and "".join(pieces) == steps[-1].answer
+
+
 def test_tokens_reach_a_parent_graph(world):
     """Proves: OPS-2 (progress and tokens out of a subgraph, as events and as message chunks)."""
     from langgraph.graph import START, MessagesState, StateGraph
