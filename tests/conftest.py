@@ -5,7 +5,9 @@ Sockets to anywhere but loopback are refused by the options in pyproject.toml.
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +25,13 @@ SNAPSHOTS = ROOT / "tests" / "snapshots"
 # Tests run on every core already, and the matrices here are small: more threads only wait for each other.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+# Every run, and each of the processes that tests start, would compile the project and these tests again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Nothing here speaks to strangers: without it each client reads all of the world's certificates.
+os.environ.setdefault("SSL_CERT_DIR", str(SNAPSHOTS))
+# What collection makes stays to the end: looking for garbage in it, then and later, takes a tenth of the run.
+gc.disable()
 
 _FOREIGN_PREFIXES = ("LANGCHAIN_", "LANGGRAPH_", "LANGSMITH_", "OPENAI_")
 
@@ -58,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.config.getoption("--backend") != "sqlite" and item.get_closest_marker("folder"):
             item.add_marker(pytest.mark.skip(reason="about the files of a folder"))
+
+
+def pytest_collection_finish() -> None:
+    """Begin to look for garbage, in what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -74,7 +74,7 @@ class AnswerStream:
     def __init__(self, ids: Sequence[str], write: Writer, name: str) -> None:
         self._ids, self._write, self._name = ids, write, name
         self._places: frozenset[int] = frozenset()
-        self._shown, self._resets = "", 0
+        self._shown, self._resets, self._unreadable = "", 0, ""
         # The call may run in another thread, where LangGraph's configuration isn't set.
         self._context = contextvars.copy_context()
 
@@ -88,7 +88,13 @@ class AnswerStream:
 
     def feed(self, text: str) -> None:
         """Take the reply so far."""
-        head = compose_partial_answer(self.citable(_sentences(text)), self._ids)
+        if self._unreadable and text.startswith(self._unreadable):
+            return  # each try would take as long as the text is, and nothing that follows can mend it
+        try:
+            head = compose_partial_answer(self.citable(_sentences(text)), self._ids)
+        except RecursionError:
+            self._unreadable = text
+            return
         if head.startswith(self._shown) or not self._shown.startswith(head):
             self.show(head)
 
@@ -108,12 +114,16 @@ class AnswerStream:
 
 
 def _sentences(text: str) -> list[Sentence]:
-    """Return the sentences of a reply that may break off anywhere, and may be no reply at all."""
+    """Return the sentences of a reply that may break off anywhere, and may be no reply at all.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
     if not any(letter in text for letter in _JSON_STARTS):
         return []
     try:
         found = parse_json_markdown(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
     listed = found.get("sentences") if isinstance(found, Mapping) and found.get("found", True) else None
     sentences: list[Sentence] = []

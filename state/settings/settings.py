@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, AliasGenerator, Field, ValidationError
@@ -303,7 +303,12 @@ def setting_error(
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]).lower().removeprefix(prefix.lower())
     first["loc"] = (name, *first["loc"][1:])
-    return invalid_input(first, model.model_json_schema(by_alias=False), _variable(name, values, prefix))
+    return invalid_input(first, _schema(model), _variable(name, values, prefix))
+
+
+@cache
+def _schema(model: type[BaseSettings]) -> dict[str, Any]:
+    return model.model_json_schema(by_alias=False)
 
 
 def _variable(name: str, values: Mapping[str, Any], prefix: str = ENV_PREFIX) -> str:

@@ -51,6 +51,13 @@ def world(embedder):
         yield store
 
 
+@pytest.fixture(scope="module")
+def plain(world):
+    """What the loop finds without a model, by question."""
+    asked = (TWO_HOPS, NOTHING)
+    return {question: retrieve(valley_request(question), store=world, settings=SETTINGS) for question in asked}
+
+
 def run(world, endpoint, question=TWO_HOPS, settings=SETTINGS, **more):
     return retrieve(valley_request(question, debug=True, **more), store=world, settings=settings, llm=endpoint.model())
 
@@ -152,15 +159,14 @@ def test_what_contradicts_the_requests_filters_is_left_out(world):
 
 @pytest.mark.parametrize("behaviour", list(Behaviour))
 @pytest.mark.parametrize("question", [TWO_HOPS, NOTHING])
-def test_any_endpoint_leaves_the_run_whole(world, behaviour, question):
+def test_any_endpoint_leaves_the_run_whole(world, plain, behaviour, question):
     """Proves: LOOP-8 (limits, the reason in the metadata, no fewer facts than without)."""
-    plain = retrieve(valley_request(question), store=world, settings=SETTINGS)
     with ChatEndpoint(ScriptedPlanner(), behaviour, retry_after="0", trickle_seconds=0.2) as endpoint:
         silent = behaviour in (Behaviour.HANGS, Behaviour.TRICKLES)
         result = run(world, endpoint, question, quick_settings(llm_timeout_seconds=0.5) if silent else SETTINGS)
         assert not silent or endpoint.count() <= 1, "an endpoint that says nothing costs one timeout"
-    assert len(result.facts) >= len(plain.facts)
-    assert {fact.id for fact in plain.facts} <= {fact.id for fact in result.facts}
+    assert len(result.facts) >= len(plain[question].facts)
+    assert {fact.id for fact in plain[question].facts} <= {fact.id for fact in result.facts}
     assert result.stop.reason
     failures = [each["failure"] for each in result.metadata["llm"]["failures"]]
     if behaviour in FAULTS:
@@ -458,6 +464,22 @@ def test_the_answer_is_streamed_as_it_is_written(world):
     assert isinstance(result, RetrieveResult)
     assert len(pieces) > 2 and "".join(pieces) == result.answer
     assert not any(isinstance(event, dict) and event["type"] == "answer_reset" for event in steps)
+
+
+def test_a_reply_nested_too_deeply_hides_nothing_of_the_next_attempt(world):
+    """Proves: LOOP-8, LOOP-10 (it is read no further, and the answer that comes after it is streamed)."""
+    planner, spoilt = ScriptedPlanner(), []
+
+    def reply(asked):
+        if asked.schema == "answer" and not spoilt:
+            spoilt.append(asked)
+            return RawReply("[" * 20_000)
+        return planner(asked)
+
+    with ChatEndpoint(reply) as endpoint:
+        steps = list(stream_retrieve(valley_request(DIRECT), store=world, settings=SETTINGS, llm=endpoint.model()))
+    pieces = [event["text"] for event in steps if isinstance(event, dict) and event["type"] == "answer_token"]
+    assert spoilt and len(pieces) > 2 and "".join(pieces) == steps[-1].answer
 
 
 def test_tokens_reach_a_parent_graph(world):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
 from tests.foreign.postgres_backend import PostgresServer
+from tests.processes.forked_process import ForkedProcess
 
 _NUMBERS = itertools.count()
 
@@ -29,22 +30,7 @@ def address(postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def run_script(root, tmp_path) -> Callable[..., object]:
-    """Start a script in a process of its own, with this checkout's tests on its path."""
-    import subprocess
-    import sys
-
-    running: list[subprocess.Popen[str]] = []
-
-    def start(script: str, *arguments: str) -> subprocess.Popen[str]:
-        code = f"import sys; sys.path.insert(0, {str(root)!r})\n{script}"
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-        )
-        running.append(process)
-        return process
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
+def run_script() -> Iterator[Callable[..., ForkedProcess]]:
+    """Start a script in a process of its own."""
+    with ExitStack() as running:
+        yield lambda script, *arguments: running.enter_context(ForkedProcess(f"import sys\n{script}", *arguments))

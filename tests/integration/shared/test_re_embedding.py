@@ -315,7 +315,7 @@ def test_two_processes_of_different_embedders_are_told(address):
 def test_the_command_says_what_it_takes_up(tmp_path):
     """Killed and named once more, both times in a process of its own. Proves: OPEN-3."""
     with MemoryStore.open(tmp_path, embedder=Words("1")) as store:
-        lines = [f"{n} boats of {n * 7} were seen from the pier" * 3 for n in range(700)]
+        lines = [f"{n} boats of {n * 7} were seen from the pier" for n in range(600)]
         store.upsert([{"id": f"m{n}", "text": text} for n, text in enumerate(lines)])
     command = [sys.executable, "-m", "recall_loop.cli", "store", "rebuild", "--re-embed", "--store", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -326,7 +326,7 @@ def test_the_command_says_what_it_takes_up(tmp_path):
     process.communicate()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     first, *others = done.stderr.splitlines()
-    assert first == f"resuming: {found} of 700 are embedded already" and found in (256, 512)
+    assert first == f"resuming: {found} of 600 are embedded already" and found in (256, 512)
     assert all(line.startswith("embed: ") for line in others) and done.stdout.startswith("Rebuilt; generation ")
     with MemoryStore.open(tmp_path) as store:
         assert store.maintenance.info()["fingerprint"] == store.embedder.fingerprint

@@ -10,6 +10,8 @@ from recall_loop.prompts.templates import load_template, render_template, strate
 from recall_loop.state.types import Strategy
 from recall_loop.text.words.snippets import escape_text
 
+PROMPTS = sorted(path.name for path in files("recall_loop.prompts").iterdir() if path.name.endswith(".md"))
+
 
 def test_every_strategy_has_an_instruction():
     """Proves: LOOP-7 (one of its own for each, in the enum's order)."""
@@ -47,11 +49,10 @@ def test_the_wording(snapshot):
     snapshot("prompts_context.md", render_template("context", confidence="low", stop="exhausted", memories="[id] text"))
 
 
-@pytest.mark.parametrize("path", sorted(files("recall_loop.prompts").iterdir(), key=str), ids=lambda path: path.name)
-def test_every_file_declares_its_variables_and_has_a_version(path):
+@pytest.mark.parametrize("name", PROMPTS)
+def test_every_file_declares_its_variables_and_has_a_version(name):
     """Proves: LOOP-8."""
-    if path.name.endswith(".md"):
-        assert load_template(path.name.removesuffix(".md")).version.isdigit()
+    assert load_template(name.removesuffix(".md")).version.isdigit()
 
 
 def test_data_closes_no_tag():

@@ -18,6 +18,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import run_forked
 
 ALL = Scope()
 
@@ -126,8 +127,7 @@ def vectors(store: MemoryStore) -> tuple[Any, Any]:
 
 
 CRASH = """
-import os, signal, sys
-sys.path.insert(0, {root!r})
+import os, signal
 from tests.embedders import WordHashEmbedder
 from recall_loop.memory.store.recovery import reconciling
 from recall_loop.memory.store.write import taking_over
@@ -141,13 +141,10 @@ MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 @pytest.mark.parametrize(
     "step", ["reconciling._erase", "reconciling.take_rows", "taking_over.note_state", "reconciling._mark"]
 )
-def test_a_kill_while_the_sides_are_merged_loses_nothing(
-    ahead: tuple[Path, dict[str, str]], root: Path, step: str
-) -> None:
+def test_a_kill_while_the_sides_are_merged_loses_nothing(ahead: tuple[Path, dict[str, str]], step: str) -> None:
     """Proves: GUARD-1."""
     path, known = ahead
-    code = CRASH.format(root=str(root), path=str(path), step=step)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    child = run_forked(CRASH.format(path=str(path), step=step))
     assert child.returncode == -signal.SIGKILL, child.stderr
     with opened(path) as store:
         assert texts(store) == known and store.maintenance.verify().sound

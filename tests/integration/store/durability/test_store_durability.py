@@ -6,9 +6,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,9 +24,9 @@ from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
 from tests.damage import garbage
 from tests.lexical_rows import by_words, window_stems
+from tests.processes.forked_process import run_forked
 
 ALL = Scope()
-ROOT = str(Path(__file__).resolve().parents[4])
 
 
 class Lengths:
@@ -81,11 +78,8 @@ def assert_whole(store):
 
 
 CHILD = """
-import os, signal, sys
-sys.path.insert(0, {here!r})
-import importlib.util
-spec = importlib.util.spec_from_file_location("durability", {file!r})
-module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+import os, signal
+from tests.integration.store.durability import test_store_durability as module
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.recovery import recovery
 from recall_loop.memory.store.write import commits
@@ -118,11 +112,10 @@ else:
 @pytest.mark.parametrize("step", ["in transaction", "before chroma", "between deletes and upserts", "after chroma"])
 def test_a_kill_at_any_step_loses_nothing_acknowledged_and_is_repaired(tmp_path, step, write):
     """Proves: STORE-4."""
-    file = str(Path(__file__))
     # A write without deletions begins with Chroma's upsert.
     first = "delete" if write == "delete" else "upsert"
-    code = CHILD.format(here=ROOT, file=file, path=str(tmp_path / "s"), step=step, write=write, first=first)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = CHILD.format(path=str(tmp_path / "s"), step=step, write=write, first=first)
+    child = run_forked(code)
     assert child.returncode == -signal.SIGKILL and child.stdout == "acknowledged\n", child.stderr
     with MemoryStore.open(tmp_path / "s", embedder=Lengths(), read_only=True) as reader:
         assert {f"m{n}" for n in range(6)} - {"m3"} <= {record.id for record in reader.scan()}
@@ -147,9 +140,9 @@ def test_a_kill_at_any_step_loses_nothing_acknowledged_and_is_repaired(tmp_path,
 def test_an_acknowledged_write_survives_a_kill(tmp_path):
     """Proves: STORE-4."""
     values = {"step": "after chroma", "write": "upsert", "first": "upsert"}
-    code = CHILD.format(here=ROOT, file=str(Path(__file__)), path=str(tmp_path), **values)
+    code = CHILD.format(path=str(tmp_path), **values)
     code = code.split("owner, name")[0] + "\nos.kill(os.getpid(), signal.SIGKILL)"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    child = run_forked(code)
     assert child.returncode == -signal.SIGKILL
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
         assert store.count() == 6
@@ -395,15 +388,14 @@ def test_chroma_errors_are_typed(tmp_path):
 def test_vector_files_that_would_end_the_process_are_replaced_at_open(tmp_path):
     """Proves: STORE-4."""
     code = (
-        f"import importlib.util as u, os, signal, sys; sys.path.insert(0, {ROOT!r})\n"
-        f"spec = u.spec_from_file_location('durability', {str(Path(__file__))!r})\n"
-        "module = u.module_from_spec(spec); spec.loader.exec_module(module)\n"
+        "import os, signal\n"
+        "from tests.integration.store.durability import test_store_durability as module\n"
         "from recall_loop.memory.store.store import MemoryStore\n"
         f"store = MemoryStore.open({str(tmp_path)!r}, embedder=module.Lengths())\n"
         "store.upsert([module.turn(n) for n in range(1200)])\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    subprocess.run([sys.executable, "-c", code], check=False)
+    run_forked(code)
     damaged = [file for file in (tmp_path / "chroma").rglob("*.bin") if file.stat().st_size]
     assert damaged
     for file in damaged:

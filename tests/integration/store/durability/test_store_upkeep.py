@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +23,7 @@ from recall_loop.state.errors import (
 from recall_loop.state.scope import Scope
 from tests.damage import garbage
 from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import run_forked
 
 # Damaged vector files are tried in processes of their own, which load all of Chroma each time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -382,8 +381,7 @@ def test_a_reader_follows_compaction_and_is_told_of_another_embedder(tmp_path: P
 
 
 CRASH = """
-import os, signal, sys
-sys.path.insert(0, {root!r})
+import os, signal
 from tests.embedders import WordHashEmbedder
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.recovery import chroma_rebuild, rebuilding
@@ -411,13 +409,12 @@ store.maintenance.compact()
 
 
 @pytest.mark.parametrize("step", ["new generation", "files rewritten", "before the swap", "old one away", "half built"])
-def test_a_kill_within_compaction_loses_nothing(tmp_path: Path, root: Path, step: str) -> None:
+def test_a_kill_within_compaction_loses_nothing(tmp_path: Path, step: str) -> None:
     """Proves: STORE-4, STORE-6."""
     with opened(tmp_path) as store:
         store.upsert(turn(n) for n in range(30))
         store.delete(["m3"])
-    code = CRASH.format(root=str(root), path=str(tmp_path), step=step)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    child = run_forked(CRASH.format(path=str(tmp_path), step=step))
     assert child.returncode == -9, child.stderr
     with opened(tmp_path) as store:
         # Nothing has to be rebuilt: the rows of both sides are the same. What was deleted may be on the disk.

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +14,9 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write.group_commit import ChromaDelivery
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import run_forked
 
 CHUNK = 10
-ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +149,7 @@ store.upsert(turns(45, "other"))
 def test_a_kill_while_one_chunk_is_delivered_and_another_written_is_repaired(tmp_path, after):
     """Proves: STORE-4."""
     code = CHILD.format(path=str(tmp_path), after=after)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    child = run_forked(code)
     assert child.returncode == -signal.SIGKILL and child.stdout == "acknowledged\n", child.stderr
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         kept = {record.id: record.text for record in store.scan()}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,6 +16,7 @@ from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashEmbedder
 from tests.lexical_rows import by_words
+from tests.processes.forked_process import ForkedProcess
 
 ROUNDS = 12
 
@@ -67,8 +66,6 @@ async def test_tasks_read_their_writes(tmp_path: Path) -> None:
 
 
 SECOND = """
-import sys
-sys.path.insert(0, {root!r})
 from tests.embedders import WordHashEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreLockedError
@@ -90,12 +87,12 @@ print(len(seen))
 
 
 @pytest.mark.folder
-def test_two_processes_on_one_path(tmp_path: Path, root: Path) -> None:
+def test_two_processes_on_one_path(tmp_path: Path) -> None:
     """Proves: STORE-4. The second writer is refused; the reader sees what is committed, and nothing else."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        code = SECOND.format(root=str(root), path=str(tmp_path))
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None and child.stdout.readline() == "locked\n"
+        code = SECOND.format(path=str(tmp_path))
+        with ForkedProcess(code) as child:
+            assert child.stdout.readline() == "locked\n"
             for round_ in [*range(30), 99]:
                 store.upsert(batch("writer", round_))
             assert int(child.communicate(timeout=100)[0]) >= 1

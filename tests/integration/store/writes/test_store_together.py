@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +14,8 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder
-from tests.integration.store.writes.test_store_delivery import ROOT, assert_equal_sides
+from tests.integration.store.writes.test_store_delivery import assert_equal_sides
+from tests.processes.forked_process import run_forked
 
 
 class Watched(WordHashEmbedder):
@@ -210,7 +209,7 @@ for thread in threads: thread.join()
 def test_a_kill_under_many_writers_loses_nothing_acknowledged(tmp_path, after):
     """Proves: STORE-4 (each acknowledged write is there, or a later one of the same writer)."""
     code = CHILD.format(path=str(tmp_path), after=after)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    child = run_forked(code)
     assert child.returncode == -signal.SIGKILL, child.stderr
     last: dict[str, int] = {}
     for line in child.stdout.split():
