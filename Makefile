@@ -74,12 +74,16 @@ order: setup  ## Fit the learned orders of the reranking stage, and ask what con
 
 confidence: setup  ## Fit confidence and the relevance of facts on the runs of `make order`, ../shared/data/train, scripted lives
 	$(BIN)recall-loop calibrate --replay build/runs/talk-messages.jsonl build/runs/talk-messages-facts.jsonl \
-	  build/runs/talk-languages-messages.jsonl --balance 0 --high 0.86 --medium 0.6 -o build/attributed.json
+	  build/runs/talk-languages-messages.jsonl --balance 0 --high 0.86 --medium 0.6 \
+	  --method 'logistic, components, signals and products' -o build/attributed.json
+	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 6 --only 7-chats --kinds messages -o build/confidence
+	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 10 --limit 300 --talk ../shared/data/train/realmem --kinds all -o build/confidence
 	$(PYTHON) benchmarks/weights/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
 	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
 	$(PYTHON) benchmarks/weights/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
-	$(BIN)recall-loop calibrate --replay build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --high 0.95 --medium 0.7 --wrongly 0.03 \
-	  --method 'logistic, components and signals' --attributed build/attributed.json \
+	$(BIN)recall-loop calibrate --replay build/confidence/talk-unnamed-messages.jsonl build/confidence/realmem-unnamed-all.jsonl \
+	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.9 --medium 0.74 --each-set --wrongly 0.03 \
+	  --method 'logistic, components, what matches the question, and breadth' --attributed build/attributed.json \
 	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
 corrections: setup  ## Fit what tells a correction from another statement on ../shared/data/train

@@ -44,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
     add("--high", type=float, metavar="P", help="target precision of `high` (default: 0.85)")
     add("--medium", type=float, metavar="P", help="target precision of `medium` (default: 0.6)")
     add("--wrongly", type=float, metavar="P", help="share of answerable questions to abstain on (default: 0.05)")
+    add("--each-set", action="store_true", help="choose the threshold of high so that its precision holds in each set")
     add_cross_collection_option(parser, "--data")
     add("--attributed", type=Path, metavar="FILE", help="a mapping for questions that name a speaker of what is found")
     add("--method", dest="kind", metavar="NAME", help="take this candidate instead of the best one")
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     if args.foreign and not args.data:
         raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
     fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "kind", "wrongly"))
-    plan = CalibrationPlan(args.id or args.output.stem, **fields)
+    plan = CalibrationPlan(args.id or args.output.stem, each_set=args.each_set, **fields)
     if args.plot:
         check_plot(args.plot)
     mapping = calibrate(list(_examples(args)), plan)

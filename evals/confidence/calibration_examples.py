@@ -60,6 +60,7 @@ class _PerQuestionLine(PublishedModel):
     answerable: bool = True
     category: str | None = None
     set: str | None = None
+    complete: bool | None = Field(None, description="Whether all evidence is in the first ten, where groups decide.")
     confidence_detail: _Detail
 
 
@@ -105,9 +106,14 @@ def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[Calibr
             id=line.id,
             values={RAW_SCORE: detail.raw_score, **detail.components, **detail.signals},
             answerable=line.answerable,
-            complete=line.answerable and bool(all_at_k(line.ids, line.gold, COMPLETE_CUT)),
+            complete=line.answerable and _is_complete(line),
             cross_collection=line.category == CROSS_COLLECTION,
         )
+
+
+def _is_complete(line: _PerQuestionLine) -> bool:
+    """Tell whether all evidence is in the first ten: as the line says, which knows of groups that count as one."""
+    return bool(all_at_k(line.ids, line.gold, COMPLETE_CUT)) if line.complete is None else line.complete
 
 
 def count_by_set(examples: Iterable[CalibrationExample]) -> dict[str, dict[str, Any]]:

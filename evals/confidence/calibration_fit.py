@@ -43,6 +43,7 @@ class CalibrationPlan:
         medium: the same of `medium` results.
         kind: the candidate to take for the score, by name; None = the best one.
         wrongly: share of the answerable questions that may be taken for unanswerable, in [0,1].
+        each_set: whether `high` must have its precision in each set, not just in all of them together.
     """
 
     name: str
@@ -53,6 +54,7 @@ class CalibrationPlan:
     medium: float = 0.6
     kind: str | None = None
     wrongly: float = 0.05
+    each_set: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values out of range with `InvalidInputError`."""
@@ -116,9 +118,22 @@ class _LabelledSample:
 
 
 def _thresholds(scores: Scores, sample: CalibrationSample, plan: CalibrationPlan) -> LabelThresholds:
-    high = precision_threshold(scores, sample.outcomes, plan.high)
+    high = high_threshold(scores, sample, plan)
     medium = precision_threshold(scores, sample.outcomes, plan.medium, below=high)
     return LabelThresholds(medium=medium, high=high, precisions={"medium": plan.medium, "high": plan.high})
+
+
+def high_threshold(scores: Scores, sample: CalibrationSample, plan: CalibrationPlan) -> float:
+    """Return the score from which on the precision holds; in a set where it never does, no result reaches it."""
+    if not plan.each_set:
+        return precision_threshold(scores, sample.outcomes, plan.high)
+    origins = np.array([example.origin for example in sample.examples])
+    found = []
+    for name in dict.fromkeys(origins.tolist()):
+        own = origins == name
+        above = min(float(np.ceil(scores[own].max() * 1e4 + 1) / 1e4), 1.0)
+        found.append(precision_threshold(scores[own], sample.outcomes[own], plan.high, below=above))
+    return max(found)
 
 
 def _fitted_on(sample: CalibrationSample, plan: CalibrationPlan) -> dict[str, Any]:

@@ -62,9 +62,15 @@ class ModelSpec:
 
 
 _COMPONENTS = tuple(COMPONENT_WEIGHTS)
-_ALL = (*COMPONENT_WEIGHTS, *(name for name in SIGNALS if name != SPEAKER_NAMED))  # that one chooses the mapping
+_BREADTH = ("asks_list", "question_length", "question_tells")
+# SPEAKER_NAMED chooses the mapping. Where a speaker is named, who said it matters, and how much is asked for doesn't.
+_ALL = (*COMPONENT_WEIGHTS, *(name for name in SIGNALS if name not in (SPEAKER_NAMED, *_BREADTH)))
+_ALIGNED = ("aligned_cosine", "aligned_tokens", "aligned_least", "aligned_share", "aligned_answer")
+# Other signals mislead in kinds of memory that weren't seen: with these, whole kinds that are left out are judged best.
+_GENERAL = (*_COMPONENTS, *_ALIGNED, "told_share", "told_alike", "top_over_tail", "largest_step", *_BREADTH)
 _LOGISTIC_MODELS = (
     ModelSpec("logistic, components", _COMPONENTS),
+    ModelSpec("logistic, components, what matches the question, and breadth", _GENERAL),
     ModelSpec("logistic, components and signals", _ALL),
     ModelSpec("logistic, components, signals and products", _ALL, products=True),
 )
@@ -74,14 +80,7 @@ SCORE_MODELS = (
     *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _LOGISTIC_MODELS),
 )
 _ATTRIBUTION_FEATURES = (*COMPONENT_WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
-_ALIGNED_FEATURES = (
-    *_ATTRIBUTION_FEATURES,
-    "aligned_cosine",
-    "aligned_tokens",
-    "aligned_least",
-    "aligned_share",
-    "aligned_answer",
-)
+_ALIGNED_FEATURES = (*_ATTRIBUTION_FEATURES, *_ALIGNED)
 _NAMED_FEATURES = (*_ATTRIBUTION_FEATURES, "named_first", "named_lead", "named_own", "named_vote")
 # Components tell what memory holds nothing on; the others, whether it was said of whom the question asks about.
 ANSWERABLE_MODELS = (

@@ -112,6 +112,7 @@ def question_line(answer: ReplayRun) -> dict[str, Any]:
         "confidence_detail": dict(result.confidence),
         "gold": list(prompt.gold),
         "answerable": prompt.answerable,
+        "complete": answer.complete,
     }
 
 

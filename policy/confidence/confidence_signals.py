@@ -19,7 +19,8 @@ from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PoolEntry
-from recall_loop.state.types import ContentType, QuerySource
+from recall_loop.state.types import ContentType, QuerySource, SpeechAct
+from recall_loop.text.speech.speech_acts import find_speech_acts
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.stop_words import first_person_balance
 from recall_loop.text.words.tokens import content_words, stems
@@ -52,12 +53,16 @@ SIGNALS: Mapping[str, str] = {
     "asks_number": "1 if it asks for a number",
     "asks_person": "1 if it asks for a person",
     "says_time": "1 if it says when",
+    "asks_list": "1 if it asks for several things",
+    "question_length": "how many words it has beside names and stop words (1 = very many)",
+    "question_tells": "share of its sentences that tell something, rather than ask",
 }
 SPEAKER_NAMED = "speaker_named"
 SIGNAL_DEPTH, BEST_DEPTH = 20, 10
 _VOTE_SCALE = 4.5
 _BEST_OF = 3
 _MOST_NAMES = 4
+_MANY_WORDS = 12.0
 _DIGITS = 6
 _NAMED_SIGNALS = [name for name in SIGNALS if name.startswith("named_")]
 _SOURCE_FIELDS = ("author", "subject", "label")
@@ -77,7 +82,7 @@ def confidence_signals(
         return dict.fromkeys(SIGNALS, 0.0)
     facts = _SignalInputs(ranked[:SIGNAL_DEPTH], question)
     values = _score_signals(facts) | _word_signals(facts) | _alignment_signals(facts)
-    values |= _attribution_signals(facts) | _question_signals(question)
+    values |= _attribution_signals(facts) | _question_signals(question) | _breadth_signals(facts)
     values |= {"first_support": first_support, SPEAKER_NAMED: float(facts.names_speaker)}
     return {name: round(min(max(values[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
 
@@ -284,4 +289,14 @@ def _question_signals(question: AnalysedQuestion) -> dict[str, float]:
         "names": min(len(question.names), _MOST_NAMES) / _MOST_NAMES,
         **{f"asks_{kind}": float(question.asked is kind) for kind in AnswerKind},
         "says_time": float(bool(question.times)),
+    }
+
+
+def _breadth_signals(facts: _SignalInputs) -> dict[str, float]:
+    """Tell how much is asked for: the more it is, the more records it takes, and the seldomer all of them are found."""
+    acts = [sentence.act for sentence in find_speech_acts(facts.question.text)]
+    return {
+        "asks_list": float(facts.question.listed is not None),
+        "question_length": 1.0 - math.exp(-len(facts.question_terms) / _MANY_WORDS),
+        "question_tells": _mean([float(act is SpeechAct.STATEMENT) for act in acts]),
     }

@@ -10,7 +10,7 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.evals.confidence import abstention
 from recall_loop.evals.confidence.calibration_examples import CalibrationExample, read_examples
-from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
+from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate, high_threshold
 from recall_loop.evals.confidence.calibration_report import bar, check_plot, draw_reliability
 from recall_loop.evals.confidence.mapping_fit import (
     SCORE_MODELS,
@@ -238,6 +238,22 @@ def test_a_threshold_leaves_most_answerable_questions_above():
     assert abstention.abstention_threshold(scores, answerable, 1.0) == pytest.approx(0.9)
 
 
+def test_high_holds_in_each_set_if_it_is_to():
+    """Proves: CONF-4 (where the precision never holds, no result of the set reaches the threshold)."""
+    scores = np.array([0.9, 0.8, 0.6, 0.85, 0.7])
+    outcomes = (True, True, False, False, False)
+    origins = ("one", "one", "one", "other", "other")
+    sample = CalibrationSample(
+        [
+            replace(each, origin=origin, complete=complete)
+            for each, origin, complete in zip(drawn(5), origins, outcomes, strict=True)
+        ]
+    )
+    plan = CalibrationPlan("x", high=0.6, medium=0.5)
+    assert high_threshold(scores, sample, plan) == pytest.approx(0.8)
+    assert 0.85 < high_threshold(scores, sample, replace(plan, each_set=True)) < 0.86
+
+
 # Files and the verb
 
 
@@ -270,6 +286,19 @@ def replayed(tmp_path):
 def test_examples_are_read_back(replayed):
     """Proves: CONF-4 (unanswerable questions are never complete, whatever was found)."""
     assert read_examples(replayed) == drawn(240, origin="made", wrong=0.2)
+
+
+def test_a_line_that_says_whether_all_was_found_is_believed(tmp_path):
+    """Groups of ids that count as one are known where the question was asked.
+
+    Proves: CONF-4.
+    """
+    path = tmp_path / "groups.jsonl"
+    asked = list(lines(drawn(2, groups=2)))
+    for line, told in zip(asked, (True, False), strict=True):
+        line |= {"ids": ["a", "b"], "gold": ["a", "z"] if told else ["a"], "complete": told}
+    path.write_text("".join(json.dumps(line) + "\n" for line in asked), encoding="utf-8")
+    assert [example.complete for example in read_examples(path)] == [True, False]
 
 
 def test_a_set_of_one_pool_has_its_questions_as_groups(tmp_path):

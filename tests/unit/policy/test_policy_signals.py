@@ -129,6 +129,21 @@ def test_the_kind_of_question_is_seen(text, name):
     assert confidence_signals(facts((TEXT, 0.9, "Tove")), question(text), 1.0)[name] == 1.0
 
 
+def test_how_much_is_asked_for_is_seen():
+    """Proves: CONF-4 (the more records it takes, the seldomer all of them are found)."""
+    short, many, told = (
+        confidence_signals(facts((TEXT, 0.9)), question(text), 1.0)
+        for text in (
+            "Where is the boat?",
+            "Which yellow boats has the harbour master lent to sailors from abroad this year?",
+            "I moored the boat behind the mill. Where is it?",
+        )
+    )
+    assert (short["asks_list"], many["asks_list"]) == (0.0, 1.0)
+    assert 0.0 < short["question_length"] < many["question_length"] < 1.0
+    assert (short["question_tells"], told["question_tells"]) == (0.0, 0.5)
+
+
 def test_only_the_best_twenty_facts_count():
     """Proves: CONF-4 (a score means the same whatever number of facts was asked for, from twenty up)."""
     many = [fact(at, f"{TEXT} {at}", 1.0 - at / 100, "Tove" if at % 3 else "Ruben") for at in range(60)]
