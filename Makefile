@@ -82,7 +82,7 @@ confidence: setup  ## Fit confidence and the relevance of facts on the runs of `
 	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
 	$(PYTHON) benchmarks/weights/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
 	$(BIN)recall-loop calibrate --replay build/confidence/talk-unnamed-messages.jsonl build/confidence/realmem-unnamed-all.jsonl \
-	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.9 --medium 0.74 --each-set --wrongly 0.03 \
+	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.9 --medium 0.76 --each-set --wrongly 0.03 \
 	  --method 'logistic, components, what matches the question, and breadth' --attributed build/attributed.json \
 	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
