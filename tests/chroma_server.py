@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -54,6 +55,7 @@ class ChromaProcess:
         """Hold it up: it takes connections and answers none."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # else its threads may answer for a moment
         try:
             yield
         finally:
