@@ -131,14 +131,22 @@ def _is_brief(statement: Statement) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _two_part_changes(text: str) -> tuple[tuple[Statement, Statement], ...]:
-    """Return what is said in two sentences, what ended and then what came instead, with the first sentence of each.
-
-    "Sold the Volvo! I have a Tesla." tells of one change.
-    """
+def _neighbours(text: str) -> tuple[tuple[Statement, Statement, Statement], ...]:
+    """Return each two neighbouring statements of a text, and both as one."""
     pairs = pairwise(read_statements(text[:LONGEST_NEWER]))
-    joined = ((first, Statement(f"{first.text} {second.text}")) for first, second in pairs if _ends_one(first, second))
-    return tuple((first, whole) for first, whole in joined if _is_brief(whole))
+    return tuple((first, second, Statement(f"{first.text} {second.text}")) for first, second in pairs)
+
+
+def _two_part_changes(older: Statement, newer: str) -> Iterator[Statement]:
+    """Yield what is said in two sentences: what ended, which the older one is about, and then what came instead.
+
+    "Sold the Volvo! I have a Tesla." tells of one change; the second sentence alone may be about anything.
+    """
+    for first, second, whole in _neighbours(newer):
+        if older.terms.isdisjoint(first.stems):  # what costs least is asked first
+            continue
+        if _ends_one(first, second) and not older.terms.isdisjoint(first.terms) and _is_brief(whole):
+            yield whole
 
 
 def _ends_one(first: Statement, second: Statement) -> bool:
@@ -202,15 +210,12 @@ def compare(
 
 def _pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
     """Return the pairs of statements that have something in common."""
-    if not older:
-        return []
-    told = [(each, each) for each in brief_statements(newer)] + [*_two_part_changes(newer)]
-    # What ended is said in the first sentence: the second alone may be about anything.
+    told = brief_statements(newer) if older else ()
     return [
         (first, second)
         for first in older
-        for opening, second in told
-        if (opening is second or not first.terms.isdisjoint(opening.terms)) and _comparable(first, second)
+        for second in (*told, *_two_part_changes(first, newer))
+        if _comparable(first, second)
     ]
 
 
