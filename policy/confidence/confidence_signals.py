@@ -293,7 +293,7 @@ def _question_signals(question: AnalysedQuestion) -> dict[str, float]:
 
 
 def _breadth_signals(facts: _SignalInputs) -> dict[str, float]:
-    """Tell how much is asked for: the more it is, the more records it takes, and the seldomer all of them are found."""
+    """Tell how much is asked for: the more it is, the more records it takes, and the less often all are found."""
     acts = [sentence.act for sentence in find_speech_acts(facts.question.text)]
     return {
         "asks_list": float(facts.question.listed is not None),
