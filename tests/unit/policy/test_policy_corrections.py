@@ -176,13 +176,13 @@ def test_as_of_a_moment_before_the_correction_the_older_holds(store):
     assert ids(result) == ["old"] and result.facts[0].superseded_by_hint is None
 
 
-def test_the_past_gets_what_was_so_before_a_change_that_names_nothing_of_it(store):
+def test_the_past_of_a_matter_in_german_gets_the_older_first(store):
     """Proves: LIVE-4."""
     store.upsert(
         [
-            parse_record(message("m8", "Every morning I have porridge.", 8)),
-            parse_record(message("m9", "I've switched to toast for breakfast.", 9)),
+            parse_record(message("m8", "Das Budget für den Zaun beträgt 900 Euro.", 8)),
+            parse_record(message("m9", "Für den Zaun sind es jetzt 1.200 Euro.", 9)),
         ]
     )
-    result = retrieve({"messages": [{"content": "What did I have for breakfast before?"}]}, store=store)
+    result = retrieve({"messages": [{"content": "Wie hoch war das Budget für den Zaun am Anfang?"}]}, store=store)
     assert ids(result)[:2] == ["m8", "m9"]
