@@ -15,6 +15,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.corrections import (
     Correction,
     may_be_correction,
+    may_correct,
     open_end,
     question_terms,
     relevant_statements,
@@ -85,7 +86,7 @@ def order_corrections(
     said = everything.values() if moment.past else known
     later = _Later((item for item in said if not is_to_come(entry_created_at(item.entry), moment.now)), asked, rarity)
     if moment.past:
-        return _older_first(ranked, everything, later)
+        return _older_first(ranked, everything, later, asked)
     found = _corrections(ranked, everything, later)
     return _newer_first(ranked, everything, found) if found else list(ranked)
 
@@ -193,7 +194,7 @@ def _marked(item: RankedEntry, by: tuple[str, Correction] | None) -> RankedEntry
 
 
 def _older_first(
-    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: _Later
+    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: _Later, asked: frozenset[str]
 ) -> list[RankedEntry]:
     """Return the entries with what was corrected above the correction, unmarked."""
     before: dict[str, str] = {}
@@ -201,7 +202,30 @@ def _older_first(
         best = later.best(item) if item.id in everything else None
         if best is not None:
             before.setdefault(best[0], item.id)
+    if ranked and ranked[0].id not in {*before, *before.values()}:
+        before |= _earlier(ranked[:CORRECTED_DEPTH], everything, asked)
     return _lifted(ranked, before, everything)
+
+
+def _earlier(
+    best: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], asked: frozenset[str]
+) -> dict[str, str]:
+    """Return what was probably so before, by the id of the first entry, where that one tells of a change.
+
+    A question about the past says itself that something else was so before; less has to speak for it.
+    """
+    known = [item for item in best if item.id in everything]
+    newest = relevant_statements(known[0].entry["record"]["text"], asked) if known else ()
+    if not any(statement.marks for statement in newest):
+        return {}
+    matter = asked.union(*(statement.terms for statement in newest))
+    newer = known[0].entry["record"]
+    for item in known[1:]:
+        record = item.entry["record"]
+        told = relevant_statements(record["text"], asked)
+        if may_correct(record, newer) and any(statement.terms & matter for statement in told):
+            return {known[0].id: item.id}
+    return {}
 
 
 def _lifted(

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
+from recall_loop.policy.facts.subjects import same_attribute, same_owner
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.state.types import SpeechAct
@@ -73,13 +74,13 @@ def surest_correction(
 
 
 def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
-    """Tell whether two statements may be about the same: one with a mark of change, or both beginning alike.
+    """Tell whether two statements may be about the same: one with a mark of change of it, or both beginning alike.
 
     "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
     "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
     if newer.marks:
-        return True
+        return same_owner(older, newer) and same_attribute(older, newer, question)
     opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
     if not {_ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question):
         return False

@@ -70,6 +70,11 @@ class Statement:
         return tuple("#" if token in dates or _is_number(token) else token for token, _ in self._found)
 
     @cached_property
+    def ordered(self) -> tuple[tuple[str, str], ...]:
+        """Its words in order, folded, each with its stem."""
+        return tuple((token, _term(token, self._language)) for token, _ in self._found)
+
+    @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of all its words: whatever `terms` holds but topics, and more."""
         return frozenset(_term(token, self._language) for token, _ in self._found)

@@ -26,6 +26,12 @@ CORRECTED = [
     ("Le cours est le lundi.", "Le cours est le mercredi maintenant.", "Quand est le cours ?"),
     ("Тренировка в понедельник.", "Тренировка теперь в четверг.", "Когда тренировка?"),
     ("培训在星期一。", "培训改到星期四了。", "培训是什么时候？"),
+    ("Dr. Hale looks after my teeth.", "My new dentist is Dr. Moss.", "Who is my dentist?"),
+    ("We marry on 3 May.", "The wedding is on 9 June now.", "When is the wedding?"),
+    ("Mi piso está en Vigo.", "Nos hemos mudado a Lugo.", "¿Dónde está mi hogar?"),
+    ("Мой дом в Туле.", "Я переехал в Орёл.", "Где моё жильё?"),
+    ("我家在武汉。", "我搬到天津了。", "我住在哪里？"),
+    ("My friend drives a Volvo.", "My friend sold his Volvo.", "What does my friend drive?"),
 ]
 UNRELATED = [
     ("Room 12 is free on Monday.", "Room 14 is free on Friday.", "When is room 12 free?"),
@@ -40,6 +46,10 @@ UNRELATED = [
     ("Our router is from Netgear.", "Which router do we have now?", "Which router do we have?"),
     ("Our router is from Netgear.", "I sold the boat. The Netgear router blinks.", "Which router do we have?"),
     ("My barber is on Elm Street.", "I moved the table. My barber told me a joke.", "Where is my barber?"),
+    ("I ride a Vespa.", "My uncle sold his Vespa.", "What do I ride?"),
+    ("Ich fahre einen Opel.", "Mein Onkel hat seinen Opel verkauft.", "Was fahre ich?"),
+    ("Our kettle is from Braun.", "Our kettle has changed colour.", "Which kettle do we have?"),
+    ("Unser Ofen ist von Miele.", "Unser Ofen hat die Farbe gewechselt.", "Welchen Ofen haben wir?"),
 ]
 
 
@@ -100,6 +110,12 @@ def test_only_the_same_speaker_corrects_later_and_briefly(change, allowed):
         ("我以前住在哪里？", True),
         ("Где я жил раньше?", True),
         ("Где я живу?", False),
+        ("When was the old lease going to end?", True),
+        ("How old was my sister?", False),
+        ("Wie hoch war die Miete am Anfang?", True),
+        ("¿Qué coche tenía al comienzo?", True),
+        ("Что было в самом начале?", True),
+        ("最初的房间是哪间？", True),
     ],
 )
 def test_questions_about_the_past(question, past):
@@ -158,3 +174,15 @@ def test_as_of_a_moment_before_the_correction_the_older_holds(store):
         store=store,
     )
     assert ids(result) == ["old"] and result.facts[0].superseded_by_hint is None
+
+
+def test_the_past_of_a_matter_in_german_gets_the_older_first(store):
+    """Proves: LIVE-4."""
+    store.upsert(
+        [
+            parse_record(message("m8", "Das Budget für den Zaun beträgt 900 Euro.", 8)),
+            parse_record(message("m9", "Für den Zaun sind es jetzt 1.200 Euro.", 9)),
+        ]
+    )
+    result = retrieve({"messages": [{"content": "Wie hoch war das Budget für den Zaun am Anfang?"}]}, store=store)
+    assert ids(result)[:2] == ["m8", "m9"]
