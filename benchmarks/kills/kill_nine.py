@@ -30,12 +30,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import chromadb  # noqa: F401  # imported before the fork, opened after it
+import chromadb.api.rust
+import chromadb.telemetry.product.posthog  # noqa: F401  # imported before the fork, opened after it
 import numpy as np
 
 from recall_loop.memory.intake.files.ingest import Checkpoint, IngestOptions, ingest_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
+from recall_loop.text.speech.speech_acts import find_speech_acts
 
 SCENARIOS = ("ingest", "upsert", "delete", "rebuild", "large")
 _LINES, _BATCH = 400, 20
@@ -262,6 +264,8 @@ def moment(folder: Path, scenario: str, large: Path, rng: random.Random) -> bool
 def worker(folder: Path, moments: int, seed: int) -> int:
     """Do the moments of one job; print a line for each that failed, and a count at the end."""
     rng, failed = random.Random(seed), 0
+    # Every process of a moment would compile the patterns again, for longer than all else that it does.
+    find_speech_acts("thanks, see you on Friday")
     large = folder / "large"
     large.mkdir(parents=True)
     os.waitpid(forked(make_large, large), 0)

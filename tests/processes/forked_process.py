@@ -15,15 +15,7 @@ from types import TracebackType
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    [
-        "chromadb",
-        "recall_loop.memory.search.engine",
-        "recall_loop.memory.store.postgres.postgres_store",
-        "recall_loop.memory.store.store",
-        "tests.embedders",
-    ]
-)
+_CONTEXT.set_forkserver_preload(["tests.processes.preloaded"])
 
 
 class ForkedProcess:

@@ -26,7 +26,6 @@ CORRECTED = [
     ("Le cours est le lundi.", "Le cours est le mercredi maintenant.", "Quand est le cours ?"),
     ("Тренировка в понедельник.", "Тренировка теперь в четверг.", "Когда тренировка?"),
     ("培训在星期一。", "培训改到星期四了。", "培训是什么时候？"),
-    ("Dr. Hale looks after my teeth.", "My new dentist is Dr. Moss.", "Who is my dentist?"),
     ("We marry on 3 May.", "The wedding is on 9 June now.", "When is the wedding?"),
     ("Mi piso está en Vigo.", "Nos hemos mudado a Lugo.", "¿Dónde está mi hogar?"),
     ("Мой дом в Туле.", "Я переехал в Орёл.", "Где моё жильё?"),
