@@ -33,6 +33,12 @@ CORRECTED = [
     ("My friend drives a Volvo.", "My friend sold his Volvo.", "What does my friend drive?"),
 ]
 UNRELATED = [
+    ("Gwen opened her own bakery in spring.", "Gwen has a bakery that sells rye bread.", "How is Gwen's bakery doing?"),
+    (
+        "A colleague took Omar to a swimming class.",
+        "Omar is in a swimming class that helps him increase his stamina.",
+        "Which class is Omar in?",
+    ),
     ("Room 12 is free on Monday.", "Room 14 is free on Friday.", "When is room 12 free?"),
     ("Box number 3 holds item 21.", "Box number 4 holds item 28.", "Which boxes are there?"),
     ("Ana Berg lives in Oslo.", "Bo Lund lives in Rome.", "Where does Ana Berg live?"),
