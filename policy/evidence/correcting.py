@@ -212,7 +212,7 @@ def _earlier(
 ) -> dict[str, str]:
     """Return what was probably so before, by the id of the first entry, where that one tells of a change.
 
-    A question about the past says itself that something else was so before; less has to speak for it.
+    A question about the past itself says that something else was so before, so that less evidence is needed.
     """
     known = [item for item in best if item.id in everything]
     newest = relevant_statements(known[0].entry["record"]["text"], asked) if known else ()

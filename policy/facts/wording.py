@@ -77,7 +77,7 @@ class Statement:
     @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of all its words: whatever `terms` holds but topics, and more."""
-        return frozenset(_term(token, self._language) for token, _ in self._found)
+        return frozenset(term for _, term in self.ordered)
 
     @cached_property
     def topics(self) -> frozenset[str]:
