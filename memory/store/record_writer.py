@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.embed.onnx_model import return_freed_memory
 from recall_loop.memory.store.tables.prepared_records import (
     ChangeOrigin,
     PreparedRecord,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
 UPSERT_CHUNK = 1000
+# Laying out so much text takes a multiple of it in small pieces, which the allocator would keep.
+_LARGE_CHARS = 500_000
 
 OnReject = Literal["raise", "report"]
 """What becomes of a call some of whose records can't be stored: it raises and writes nothing, or reports on each."""
@@ -102,7 +105,7 @@ class RecordWriter:
 
     def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
         session = self._session
-        return commits.write_records(
+        written = commits.write_records(
             session.database,
             session.embedder,
             session.dimension,
@@ -110,6 +113,9 @@ class RecordWriter:
             context_windows=self.context_windows,
             keep_history=bool(session.history_days),
         )
+        if sum(len(draft.body) for draft in drafts) > _LARGE_CHARS:
+            return_freed_memory()
+        return written
 
     def _write_together(self, group: Sequence[PendingWrite]) -> None:
         """Write the drafts of several calls at once; where that fails, one call after the other."""

@@ -66,7 +66,7 @@ def make_session(model: bytes | str) -> Any:
 
 
 def return_freed_memory() -> None:
-    """Give what loading or running a model has freed back to the system, where the C library can be told to (glibc)."""
+    """Give back to the system what a large piece of work has freed, where the C library can be told to (glibc)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from recall_loop.memory.store.embed.onnx_model import return_freed_memory
 from recall_loop.memory.store.encoding.indexing import decode_token, encode_token
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _MOST = np.iinfo(np.uint16).max
+# Words of windows that are many for one index: what counting them takes is given back at once.
+_LARGE_WORDS = 1_000_000
 
 
 class Posting(NamedTuple):
@@ -107,6 +110,8 @@ def build_term_index(rows: Iterable[tuple[str, str]]) -> TermIndex:
     known[known] = keys[at[known]] == own_keys[known]
     own_counts = np.zeros(len(keys), dtype=np.uint16)
     own_counts[at[known]] = found[known]
+    if len(window) > _LARGE_WORDS:
+        return_freed_memory()
     return TermIndex(dict(numbers), keys, (own_counts, window_counts), (lengths[0], lengths[1]))
 
 
