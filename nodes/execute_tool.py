@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 from tenacity import (
@@ -27,6 +27,7 @@ from recall_loop.policy.planning.round_plan import QueryFingerprinter, content_t
 from recall_loop.state.agent_state import AgentState, Plan, PlannedQuery, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, RecallError, StoreError
+from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.run.events import CallCompleted
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
@@ -34,6 +35,7 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ToolName
 from recall_loop.telemetry import names
 from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span
+from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.passages import READ_CHARACTERS
 
 _log = logging.getLogger(__name__)
@@ -117,12 +119,18 @@ def _params(tool: str, plan: Plan, run: RunContext) -> SearchParams:
         mode=run.settings.search_mode,
         limit=plan["parameters"]["limit"],
         fuzzy=max(run.request.fuzzy, plan["parameters"].get("fuzzy", 0)),
-        language=run.request.language,
+        language=_language(run),
         time_suffixes=False,  # times in a question are the planner's
         rerank_pool=MAX_RERANK_POOL,
         rerank_learned=run.settings.learned_order,
         debug=run.request.debug,
     )
+
+
+def _language(run: RunContext) -> LanguageCode | None:
+    """Return the language of a run's queries: few words without an article don't tell theirs, but the question does."""
+    asked = run.question.language
+    return run.request.language or (None if asked == ENGLISH else cast("LanguageCode", asked))
 
 
 def _filters(query: PlannedQuery, run: RunContext) -> Filters:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recall_loop.memory.search.query.compounds import COMPOUNDING, CompoundVocabulary, with_compounds
 from recall_loop.memory.search.query.fuzzy import (
     ReadableVocabulary,
     SpellingVocabulary,
@@ -269,12 +270,18 @@ def _embed(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> dict[s
 def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[TermGroup], str | None]:
     """Return the query's groups of stems, and with fuzzy search the query with likely misspellings mended, if any."""
     level = query.options.fuzzy
-    if not level or "fts" not in query.legs or not view.count():
-        return query.term_groups + query.time_groups, None
-    whole = readable.derived_from_vocabulary(SpellingVocabulary)
-    vocabulary = ReadableVocabulary(whole, readable.frequency_within)
-    groups = expand_query(query.text, vocabulary, level, query.options.language) + query.time_groups
-    return groups, corrected_query(query.embedded_text, vocabulary, level)
+    groups, corrected = query.term_groups, None
+    if "fts" not in query.legs or not view.count():
+        return groups + query.time_groups, None
+    if level:
+        whole = readable.derived_from_vocabulary(SpellingVocabulary)
+        vocabulary = ReadableVocabulary(whole, readable.frequency_within)
+        groups = expand_query(query.text, vocabulary, level, query.options.language)
+        corrected = corrected_query(query.embedded_text, vocabulary, level)
+    if (query.options.language or text_language(query.text)) in COMPOUNDING:
+        compounds = readable.derived_from_vocabulary(CompoundVocabulary)
+        groups = with_compounds(groups, compounds, readable.frequency_within)
+    return groups + query.time_groups, corrected
 
 
 def _texts_to_embed(query: ParsedQuery, view: View, corrected: str | None, *, with_wording: bool) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import SearchMode
 from tests.embedders import WordHashEmbedder
@@ -90,3 +91,33 @@ def test_a_record_is_found_by_the_day_it_was_made(query):
         assert hits[0].score > hits[1].score
         assert hits[0].similarity == hits[1].similarity, "it says nothing of what stands in the text"
         assert "t20240509" not in hits[0].record.text
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "language"),
+    [
+        ("Ich vertrage keine Haselnüsse.", "Welche Nüsse darf ich nicht essen?", None),
+        ("Donnerstags habe ich Chorprobe.", "Wann ist der Chor?", None),
+        ("Sleutelkast in de gang.", "sleutel", "nl"),
+    ],
+)
+def test_a_word_finds_the_compounds_that_it_begins_or_ends(text, query, language):
+    """Proves: OPEN-4, SEARCH-1."""
+    others = ["Morgen wird es regnen.", "Der Nussknacker ist ein Ballett.", "Wir fahren an die See."]
+    with MemoryStore.in_memory(embedder=_EnglishOnly()) as store:
+        store.upsert([{"id": f"o{at}", "kind": "archival", "text": other} for at, other in enumerate(others)])
+        store.upsert([{"id": "said", "kind": "archival", "text": text, "language": language}])
+        params = SearchParams(mode=SearchMode.FTS, language=language)
+        assert search(store, query, params=params).hits[0].record.id == "said"
+
+
+def test_compounds_are_those_of_rows_that_may_be_read():
+    """Of another user's words nothing shows, and English has no compounds. Proves: GUARD-3, OPEN-4."""
+    said = [("ines", "Der Ersatzschlüssel liegt im Schuppen."), ("paul", "Der Autoschlüssel liegt im Flur.")]
+    with MemoryStore.in_memory(embedder=_EnglishOnly()) as store:
+        store.upsert([{"id": who, "kind": "archival", "text": text, "user_id": who} for who, text in said])
+        store.upsert([{"id": "boat", "kind": "archival", "text": "The houseboat leaks.", "user_id": "ines"}])
+        words = SearchParams(mode=SearchMode.FTS)
+        hits = search(store, "Wo liegt der Schlüssel?", scope=Scope(user_id="ines"), params=words).hits
+        assert [hit.record.id for hit in hits] == ["ines"]
+        assert not search(store, "Is that the boat?", scope=Scope(user_id="ines"), params=words).hits

@@ -128,6 +128,22 @@ def test_windows_follow_inserts_replacements_moves_and_deletes(store):
     assert windows(store) == {"3": "three", "2": "zwei"}
 
 
+def test_windows_leave_out_turns_that_are_forgotten_a_day_or_more_earlier(store):
+    """Proves: LIVE-7, STORE-7."""
+    store.upsert(
+        [
+            turn("1", "one", position=1),
+            turn("2", "two", position=2, expires_at="2100-01-01T00:00:00Z"),
+            turn("3", "three", position=3, expires_at="2100-01-01T00:05:00Z"),
+            turn("4", "four", position=4, expires_at="2100-03-01T00:00:00Z"),
+        ]
+    )
+    assert windows(store) == {"1": "one", "2": "one\ntwo\nthree", "3": "two\nthree\nfour", "4": "four"}
+    assert store.view(ALL).document_frequency(["two", "four"]) == {"two": 2, "four": 2}
+    store.upsert([turn("2", "two", position=2)])
+    assert windows(store)["1"] == "one\ntwo"
+
+
 def test_order_is_position_then_time_then_insertion(store):
     """Proves: STORE-7."""
     store.upsert(

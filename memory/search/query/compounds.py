@@ -1,0 +1,86 @@
+"""Compounds: in languages that write several words as one, a query's word also finds what it begins or ends (OPEN-4).
+
+A question about nuts ("Nüsse") is about hazelnuts ("Haselnüsse"), and choir practice ("Chorprobe") is when the choir
+meets. No dictionary tells where a compound is to be split; the stems that the memory has tell it: one that ends as the
+query's stem does, with three letters or more ahead of it, or begins so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+
+from recall_loop.memory.search.query.lexical import TermGroup, has_digit
+
+COMPOUNDING = frozenset({"da", "de", "et", "fi", "hu", "nb", "nl", "nn", "no", "sv"})
+"""Languages that write compounds as one word."""
+MOST_COMPOUNDS = 8
+# The last part of a compound is what it is, the first one only what it has to do with.
+LAST_WEIGHT, FIRST_WEIGHT = 0.6, 0.4
+_SHORTEST, _LEAST_REST = 4, 3
+# Of those that a memory has for one stem, in a scope the most frequent of so many.
+_MOST_COMPARED = 100
+
+
+class CompoundVocabulary:
+    """The stems of a tenant, in order of their letters and of their letters from behind.
+
+    Args:
+        frequencies: the number of rows of each stem.
+    """
+
+    def __init__(self, frequencies: Mapping[str, int]) -> None:
+        words = [stem for stem in frequencies if len(stem) >= _SHORTEST + _LEAST_REST and not has_digit(stem)]
+        self._forward = sorted(words)
+        self._backward = sorted(stem[::-1] for stem in words)
+
+    def ending_in(self, stem: str) -> list[str]:
+        """Return the stems that end in `stem` and are longer by three letters or more, at most 100."""
+        return [found[::-1] for found in _beginning(self._backward, stem[::-1])]
+
+    def beginning_with(self, stem: str) -> list[str]:
+        """Return the stems that begin with `stem` and are longer by three letters or more, at most 100."""
+        return list(_beginning(self._forward, stem))
+
+
+def _beginning(ordered: Sequence[str], stem: str) -> Iterator[str]:
+    found = islice(ordered, bisect_left(ordered, stem), None)
+    longer = (each for each in _while_prefixed(found, stem) if len(each) >= len(stem) + _LEAST_REST)
+    return islice(longer, _MOST_COMPARED)
+
+
+def _while_prefixed(ordered: Iterator[str], stem: str) -> Iterator[str]:
+    for each in ordered:
+        if not each.startswith(stem):
+            return
+        yield each
+
+
+def with_compounds(
+    groups: Sequence[TermGroup],
+    vocabulary: CompoundVocabulary,
+    count: Callable[[Collection[str]], Mapping[str, int]],
+) -> list[TermGroup]:
+    """Return groups of stems with the compounds that each stem is a part of, at most eight, the most frequent first.
+
+    Args:
+        groups: those of a query in a language that compounds.
+        vocabulary: the stems of the tenant.
+        count: returns for stems the number of rows that have each, of those that may be read.
+    """
+    return [_widened(group, vocabulary, count) for group in groups]
+
+
+def _widened(
+    group: TermGroup, vocabulary: CompoundVocabulary, count: Callable[[Collection[str]], Mapping[str, int]]
+) -> TermGroup:
+    if len(group.stem) < _SHORTEST or has_digit(group.stem):
+        return group
+    weights = dict.fromkeys(vocabulary.beginning_with(group.stem), FIRST_WEIGHT)
+    weights |= dict.fromkeys(vocabulary.ending_in(group.stem), LAST_WEIGHT)
+    for known, _ in group.variants:
+        weights.pop(known, None)
+    rows = count(list(weights)) if weights else {}
+    best = sorted((stem for stem in weights if rows[stem]), key=lambda stem: (-weights[stem], -rows[stem], stem))
+    return group._replace(variants=(*group.variants, *((stem, weights[stem]) for stem in best[:MOST_COMPOUNDS])))
