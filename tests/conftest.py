@@ -28,8 +28,10 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 # Every run, and each of the processes that tests start, would compile the project and these tests again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Nothing here speaks to strangers: without it each client reads all of the world's certificates.
-os.environ.setdefault("SSL_CERT_DIR", str(SNAPSHOTS))
+# Nothing here speaks to strangers: each client would read all of the world's certificates. A model may be one's own.
+if not os.environ.get("TEST_LLM_BASE_URL", "").startswith("https:"):
+    os.environ["SSL_CERT_DIR"] = str(SNAPSHOTS)
+    os.environ.pop("SSL_CERT_FILE", None)
 # What collection makes stays to the end: looking for garbage in it, then and later, takes a tenth of the run.
 gc.disable()
 
@@ -100,10 +102,10 @@ def backend(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def embedder() -> MiniLmEmbedder:
-    """The real embedder, loaded once."""
-    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+    """The real embedder, loaded once, which remembers what it was asked."""
+    from tests.embedders import RememberingEmbedder
 
-    return MiniLmEmbedder()
+    return RememberingEmbedder()
 
 
 @pytest.fixture
