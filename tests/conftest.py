@@ -78,7 +78,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Forget the knobs and keys of whoever runs the tests, for child processes too."""
+    """Forget the knobs and keys of whoever runs the tests, for child processes too; a model takes one processor."""
+    from recall_loop.memory.store.embed.onnx_model import limit_threads
     from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 
     for name in list(os.environ):
@@ -86,6 +87,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if upper.startswith((ENV_PREFIX, *_FOREIGN_PREFIXES)) or upper in Settings.BARE_NAMES:
             del os.environ[name]
     os.environ["LANGSMITH_TRACING"] = "false"
+    # As for the matrices above, and the vectors are the same.
+    limit_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
