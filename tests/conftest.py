@@ -28,8 +28,10 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 # Every run, and each of the processes that tests start, would compile the project and these tests again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Nothing here speaks to strangers: without it each client reads all of the world's certificates.
-os.environ.setdefault("SSL_CERT_DIR", str(SNAPSHOTS))
+# Nothing here speaks to strangers: each client would read all of the world's certificates. A model may be one's own.
+if not os.environ.get("TEST_LLM_BASE_URL", "").startswith("https:"):
+    os.environ["SSL_CERT_DIR"] = str(SNAPSHOTS)
+    os.environ.pop("SSL_CERT_FILE", None)
 # What collection makes stays to the end: looking for garbage in it, then and later, takes a tenth of the run.
 gc.disable()
 
@@ -76,7 +78,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Forget the knobs and keys of whoever runs the tests, for child processes too."""
+    """Forget the knobs and keys of whoever runs the tests, for child processes too; a model takes one processor."""
+    from recall_loop.memory.store.embed.onnx_model import limit_threads
     from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 
     for name in list(os.environ):
@@ -84,6 +87,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if upper.startswith((ENV_PREFIX, *_FOREIGN_PREFIXES)) or upper in Settings.BARE_NAMES:
             del os.environ[name]
     os.environ["LANGSMITH_TRACING"] = "false"
+    # As for the matrices above, and the vectors are the same.
+    limit_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -100,10 +105,10 @@ def backend(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def embedder() -> MiniLmEmbedder:
-    """The real embedder, loaded once."""
-    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+    """The real embedder, loaded once, which remembers what it was asked."""
+    from tests.embedders import RememberingEmbedder
 
-    return MiniLmEmbedder()
+    return RememberingEmbedder()
 
 
 @pytest.fixture

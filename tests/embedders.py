@@ -1,11 +1,15 @@
-"""An embedder for tests in which meaning doesn't matter."""
+"""Embedders for tests: one for those in which meaning doesn't matter, and the real one, which remembers."""
 
 from __future__ import annotations
 
 import hashlib
+import threading
 from functools import lru_cache
 
 import numpy as np
+from cachetools import LRUCache
+
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder, MiniLmModel
 
 
 @lru_cache(maxsize=4096)
@@ -28,3 +32,38 @@ class WordHashEmbedder:
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9).astype(np.float32)
 
     embed_queries = embed_documents
+
+
+class RememberingModel(MiniLmModel):
+    """The real model, run once for each text: of nine texts that tests of the graph write and ask, eight come again.
+
+    A text has the same vectors in any batch. The tests of the model itself, that one among them, ask one that
+    remembers nothing.
+    """
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self._known = LRUCache(100_000_000, lambda made: made[0].nbytes + made[1].nbytes)
+        self._lock = threading.Lock()
+
+    def _embedded(self, texts, tokens):
+        with self._lock:
+            found = {text: self._known[text] for text in texts if text in self._known}
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        matrices = []
+        vectors = super()._embedded(new, matrices)
+        made = {text: (vectors[at].copy(), matrices[at]) for at, text in enumerate(new)}
+        with self._lock:
+            self._known.update(made)
+        found |= made
+        if tokens is not None:
+            tokens.extend(found[text][1].copy() for text in texts)
+        return np.stack([found[text][0] for text in texts]) if texts else vectors
+
+
+class RememberingEmbedder(RememberingModel, MiniLmEmbedder):
+    """The embedded default of such models."""
+
+    def __init__(self):
+        super().__init__()
+        self.conversational = RememberingModel(self.conversational._weights)

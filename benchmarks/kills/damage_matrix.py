@@ -15,11 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import multiprocessing
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -59,14 +58,9 @@ def expected(records: int) -> dict[str, int]:
     return {f"m{number}": stamp for number, stamp in stamps.items()}
 
 
-def work(folder: Path, state: str, records: int) -> None:
-    """Be the process that gets killed: say when a half is written, and wait for word to go on."""
+def work(folder: Path, state: str, records: int, pause: Callable[[str], None]) -> None:
+    """Be the process that gets killed: say what is written, and wait for word to go on."""
     half = records // 2
-
-    def pause(words: str) -> None:
-        sys.stdout.write(words + "\n")
-        sys.stdout.flush()
-        sys.stdin.readline()
 
     def write(store: MemoryStore, numbers: range, stamp: int) -> None:
         for start in range(0, len(numbers), _CHUNK):
@@ -89,25 +83,24 @@ def work(folder: Path, state: str, records: int) -> None:
 
 def make(folder: Path, state: str, records: int) -> None:
     """Make a store that was killed, with the copies of it that were taken on the way."""
-    command = [
-        sys.executable,
-        __file__,
-        "--worker",
-        str(folder / "store"),
-        "--states",
-        state,
-        "--records",
-        str(records),
-    ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdin is not None and child.stdout is not None
-        for name in ("older", "earlier", "acknowledged"):
-            assert child.stdout.readline() == name + "\n", "the writer failed"
-            if name != "acknowledged":
-                shutil.copytree(folder / "store", folder / name)
-                child.stdin.write("\n")
-                child.stdin.flush()
-        os.kill(child.pid, signal.SIGKILL)
+    ours, theirs = multiprocessing.Pipe()
+
+    def pause(words: str) -> None:
+        theirs.send(words)
+        theirs.recv()
+
+    # What it needs is imported, and nothing is open yet.
+    child = multiprocessing.get_context("fork").Process(target=work, args=(folder / "store", state, records, pause))
+    child.start()
+    theirs.close()
+    for name in ("older", "earlier", "acknowledged"):
+        assert ours.recv() == name, "the writer failed"
+        if name != "acknowledged":
+            shutil.copytree(folder / "store", folder / name)
+            ours.send(None)
+    child.kill()
+    child.join()
+    ours.close()
 
 
 def remove_sidecar(store: Path) -> None:
@@ -184,8 +177,6 @@ def check(store: Path, records: int, *, quiet: bool) -> list[str]:
 
 def run(folder: Path, state: str, records: int, flips: int, seed: int) -> tuple[int, int]:
     """Try every damage on a store in one state; return the number of cases, and of those that failed."""
-    folder.mkdir(parents=True)
-    make(folder, state, records)
     cases = failed = 0
     for name, damage in damages(folder, flips, seed):
         case = folder / "case"
@@ -211,14 +202,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of these places (default: 1)")
     parser.add_argument("--states", default=",".join(STATES), help="what became of the store before it was killed")
     parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
-    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.worker:
-        work(options.worker, options.states, options.records)
-        return 0
     logging.disable(logging.CRITICAL)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="damage-"))
     started, figures = time.monotonic(), dict[str, list[int]]()
+    for state in options.states.split(","):
+        (folder / state).mkdir(parents=True)
+        make(folder / state, state, options.records)
     for state in options.states.split(","):
         figures[state] = list(run(folder / state, state, options.records, options.flips, options.seed))
     cases, failed = (sum(column) for column in zip(*figures.values(), strict=True))

@@ -20,7 +20,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -261,11 +260,9 @@ def moment(folder: Path, scenario: str, large: Path, rng: random.Random) -> bool
     return status == 0
 
 
-def worker(folder: Path, moments: int, seed: int) -> int:
-    """Do the moments of one job; print a line for each that failed, and a count at the end."""
+def worker(folder: Path, moments: int, seed: int) -> None:
+    """Do the moments of one job; print a line for each that failed, and a count at the end, and raise if any did."""
     rng, failed = random.Random(seed), 0
-    # Every process of a moment would compile the patterns again, for longer than all else that it does.
-    find_speech_acts("thanks, see you on Friday")
     large = folder / "large"
     large.mkdir(parents=True)
     os.waitpid(forked(make_large, large), 0)
@@ -276,7 +273,7 @@ def worker(folder: Path, moments: int, seed: int) -> int:
             failed += 1
             sys.stdout.write(f"failed: {scenario}, kept in {kept}\n")
     sys.stdout.write(json.dumps({"moments": moments, "failed": failed}) + "\n")
-    return 1 if failed else 0
+    assert not failed
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -286,17 +283,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many at once (default: 2)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default: 1)")
     parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.worker:
-        return worker(options.folder, options.moments, options.seed)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="kill-nine-"))
     started, jobs = time.monotonic(), []
+    # Every process of a moment would compile the patterns again, for longer than all else that it does.
+    find_speech_acts("thanks, see you on Friday")
     for job in range(options.jobs):
         share = options.moments // options.jobs + (job < options.moments % options.jobs)
-        command = [sys.executable, __file__, "--worker", "--moments", str(share), "--seed", str(options.seed + job)]
-        jobs.append(subprocess.Popen([*command, "--folder", str(folder / f"job{job}")]))
-    failed = sum(job.wait() != 0 for job in jobs)
+        jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job))
+    failed = sum(os.waitpid(job, 0)[1] != 0 for job in jobs)
     seconds = time.monotonic() - started
     sys.stdout.write(
         f"{options.moments} moments in {seconds:.0f} s: {'a store failed' if failed else 'all stores whole'}\n"

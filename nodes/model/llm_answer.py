@@ -33,7 +33,7 @@ from recall_loop.state.agent_state import AgentState, LlmStep, PlannedQuery, Que
 from recall_loop.state.types import ConfidenceLabel, QuerySource, StopReason, Strategy, ToolName
 
 Writer = Callable[[Any], None]
-_JSON_STARTS = '{["'
+_SENTENCES = '"sentences"'
 
 
 def write_answer(
@@ -119,7 +119,7 @@ def _sentences(text: str) -> list[Sentence]:
     Raises:
         RecursionError: it is nested too deeply.
     """
-    if not any(letter in text for letter in _JSON_STARTS):
+    if _SENTENCES not in text:  # parsing takes as long as the text is, and is done for each piece of it
         return []
     try:
         found = parse_json_markdown(text)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from recall_loop.cli.main import VERBS, main, one_line
+from tests.processes.forked_process import forked_file
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "recall_loop.cli"]
@@ -170,7 +171,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     # More than a pipe holds, and little to embed.
     path = write(tmp_path / "in.jsonl", [{**fact, "attributes": {"note": "x" * 10_000}} for fact in facts(50)])
     place = str(tmp_path / "s")
-    subprocess.run([*COMMAND, "ingest", str(path), "--store", place], check=True, capture_output=True)
+    assert main(["ingest", str(path), "--store", place]) == 0
     with subprocess.Popen(
         [*COMMAND, "store", "export", "--store", place], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
@@ -191,18 +192,19 @@ def has_checkpoint(place: Path) -> bool:
         return False
 
 
-def test_an_interrupt_is_130_and_the_next_run_goes_on(tmp_path: Path, root: Path) -> None:
+def test_an_interrupt_is_130_and_the_next_run_goes_on(
+    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Proves: STORE-4."""
     path, place = write(tmp_path / "in.jsonl", facts(300)), tmp_path / "s"
     words = ["ingest", str(path), "--store", str(place)]
-    slow = [sys.executable, str(root / "tests" / "slow_cli.py"), *words, "--batch-size", "4"]
-    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as child:
+    with forked_file(root / "tests" / "slow_cli.py", *words, "--batch-size", "4") as child:
         wait_until(lambda: has_checkpoint(place) or child.poll() is not None, 100)
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate()
     assert (child.returncode, errors) == (130, "recall-loop: interrupted\n")
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=True)
-    assert "done by an earlier run" in done.stdout
+    assert main(words) == 0
+    assert "done by an earlier run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from recall_loop.cli.main import main
 from recall_loop.memory.store.store import MemoryStore
+from tests.processes.forked_process import run_forked_command
 
 RECORDS = [
     {"id": "f1", "kind": "fact", "text": "The ferry leaves at nine.", "created_at": "2024-05-01T09:30:00Z"},
@@ -56,9 +55,8 @@ def test_delete_prints_how_many(place: str, tmp_path: Path, capsys: pytest.Captu
     names.write_text("m2\n\n", encoding="utf-8")
     for tenant in ("acme", "other"):
         arguments = ["--store", place, "--tenant", tenant, "--ids-file", str(names), "--compact"]
-        command = [sys.executable, "-m", "recall_loop.cli", "store", "delete", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert done.stdout == "Deleted 1 record.\n"
+        done = run_forked_command("store", "delete", *arguments)
+        assert (done.returncode, done.stdout) == (0, "Deleted 1 record.\n")
     assert counts(place, capsys) == [0, 0, 1, 0, 1]
     assert counts(place, capsys, tenant="other") == [1, 0, 1, 0, 2]
     assert not [path for path in Path(place).rglob("*") if path.is_file() and b"Quokka" in path.read_bytes()]

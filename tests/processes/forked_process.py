@@ -11,11 +11,24 @@ import signal
 import subprocess
 import sys
 from multiprocessing import reduction
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.processes.preloaded"])
+_COMMAND = """
+import sys
+from recall_loop.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+# As Python does it: what lies beside a file can be imported.
+_FILE = """
+import os, runpy, sys
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 class ForkedProcess:
@@ -31,6 +44,11 @@ class ForkedProcess:
         self._process.start()
         for number in theirs:
             os.close(number)
+
+    @property
+    def pid(self) -> int | None:
+        """Its number."""
+        return self._process.pid
 
     @property
     def returncode(self) -> int | None:
@@ -85,6 +103,26 @@ def run_forked(
         return subprocess.CompletedProcess(arguments, process.wait(), said, complained)
 
 
+def forked_file(file: Path, *arguments: str, cwd: str | os.PathLike[str] | None = None) -> ForkedProcess:
+    """Start a Python file."""
+    return ForkedProcess(_FILE, str(file), *arguments, cwd=cwd)
+
+
+def run_forked_file(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python file to its end, as `subprocess.run` does with text."""
+    return run_forked(_FILE, str(file), *arguments)
+
+
+def forked_command(*words: str) -> ForkedProcess:
+    """Start `recall-loop`, in the environment in which the first of all these processes was started."""
+    return ForkedProcess(_COMMAND, *words)
+
+
+def run_forked_command(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `recall-loop` to its end, as `subprocess.run` does with text."""
+    return run_forked(_COMMAND, *words)
+
+
 class _Descriptor:
     """An open file as an argument of a process."""
 
@@ -100,6 +138,9 @@ def _run(script: str, arguments: tuple[str, ...], folder: str, descriptors: list
         os.dup2(descriptor, number)
         os.close(descriptor)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    # Those that it was forked with were made for what stood there then.
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.chdir(folder)
     sys.argv = ["-c", *arguments]
     exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})

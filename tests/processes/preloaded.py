@@ -1,15 +1,23 @@
-"""What the process that tests fork others from has loaded and compiled, and each of these would do again."""
+"""What the process that tests fork others from has loaded and compiled, and each of these would do again.
+
+Nothing that runs threads: onnxruntime is imported, and no model is loaded.
+"""
 
 from __future__ import annotations
 
 import chromadb.api.rust
 import chromadb.telemetry.product.posthog  # noqa: F401  # Chroma imports both by name, at the first client
+import tokenizers.implementations  # noqa: F401
 
+import recall_loop.cli.main
+import recall_loop.memory.intake.files.ingest
 import recall_loop.memory.search.engine
 import recall_loop.memory.store.postgres.postgres_store
 import recall_loop.memory.store.store  # noqa: F401
 import tests.embedders  # noqa: F401
+from recall_loop.memory.store.embed.onnx_model import import_onnxruntime
 from recall_loop.text.speech.speech_acts import find_speech_acts
 
+import_onnxruntime()
 # Patterns of all languages are compiled at the first text that is written.
 find_speech_acts("Thanks, see you on Friday.")

@@ -6,13 +6,13 @@ Screenshots are kept in the folder that SCREENSHOTS names, else in pytest's temp
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recall_loop.cli.main import main
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from tests.e2e.page.browser_steps import BROWSER, tab_to, texts
@@ -153,7 +153,8 @@ def test_a_replay_report_opens_in_the_page(page: Any, memory: Path, root: Path, 
             file.write(json.dumps({name: asked[name] for name in ("id", "messages")}) + "\n")
     policies = ("--policy", "old", "--policy", "new")
     command = ["replay", "--requests", str(questions), "--store", str(memory), *policies, "--json", str(report)]
-    subprocess.run([sys.executable, "-m", "recall_loop.cli", *command], check=True, capture_output=True, timeout=100)
+    with ThreadPoolExecutor(1) as thread:  # the browser's loop runs in this one
+        assert thread.submit(main, command).result() == 0
     page.click("#tab-replay")
     page.set_input_files("#report", report)
     page.wait_for_selector("#report-shown table")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -22,6 +21,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
+from tests.processes.forked_process import forked_file
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -354,14 +354,10 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
 ) -> None:
     """Proves: OPS-2 (the processes that share the work end with the one that is killed)."""
     requests, output = write(tmp_path / "in.jsonl", questions(60)), tmp_path / "out.jsonl"
-    slow = [sys.executable, str(root / "tests" / "slow_cli.py")]
-    command = [*slow, "batch", str(requests), "-o", str(output), "--workers", "2"]
-    with subprocess.Popen(
-        [*command, "--store", str(on_disk)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as child:
+    words = ["batch", str(requests), "-o", str(output), "--workers", "2", "--store", str(on_disk)]
+    with forked_file(root / "tests" / "slow_cli.py", *words) as child:
         wait_until(lambda: lines_of(output) >= 5 or child.poll() is not None, 100)
         helpers = children_of(child.pid)
-        child.kill()
     assert child.returncode == -signal.SIGKILL
     assert len(helpers) == 2
     done = lines_of(output)

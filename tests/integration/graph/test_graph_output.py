@@ -104,7 +104,8 @@ def test_the_context_fits_its_budget_and_cites(world, question, budget):
     """Proves: LOOP-10, LIVE-5 (what is likely to matter and states something, in its order)."""
     result = retrieve(valley_request(question, max_context_tokens=budget), store=world)
     assert estimate_tokens(result.context) <= budget
-    relevant = [fact for fact in result.facts if fact.relevance >= Settings().context_floor]
+    floor = Settings().context_floor
+    relevant = [fact for fact in result.facts if fact.relevance >= floor]
     wanted = [fact.id for fact in relevant if fact.content_type != "message" or _states(fact)]
     lines = [line for line in result.context.splitlines() if line.startswith("[")]
     cited = [line[1 : line.index("]")] for line in lines]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.result import RetrieveResult
@@ -160,3 +161,10 @@ def _without_durations(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_durations(item) for key, item in value.items() if key not in _DURATIONS}
     return [_without_durations(item) for item in value] if isinstance(value, list) else value
+
+
+def answers_of(path: Any) -> list[str]:
+    """Return what the store in a folder answers to each question, with all that led there."""
+    with MemoryStore.open(path, embedder=WordHashEmbedder(), create=False, read_only=True) as store:
+        asked = (valley_request(question, debug=True) for question in (DIRECT, TWO_HOPS, NOTHING))
+        return [comparable_json(retrieve(request, store=store)) for request in asked]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,15 +101,16 @@ def test_each_command_takes_an_address(
     said("import", "letta", str(memories), *where)
 
 
-def test_the_environment_names_an_address(address: str, tmp_path: Path) -> None:
+def test_the_environment_names_an_address(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Proves: HOST-1."""
-    environment = os.environ | {"RECALL_LOOP_STORE_PATH": address}
-    command = [sys.executable, "-m", "recall_loop.cli"]
+    monkeypatch.setenv("RECALL_LOOP_STORE_PATH", address)
     file = lines(tmp_path / "in.jsonl", FACTS)
-    subprocess.run([*command, "ingest", str(file)], env=environment, check=True, capture_output=True)
-    done = subprocess.run([*command, "store", "info"], env=environment, check=True, capture_output=True, text=True)
-    assert "records       6" in done.stdout
-    assert PASSWORD not in done.stdout + done.stderr
+    assert main(["ingest", str(file)]) == main(["store", "info"]) == 0
+    said = capsys.readouterr()
+    assert "records       6" in said.out
+    assert PASSWORD not in said.out + said.err
     assert PASSWORD not in repr(Settings(store_path=address)) + repr(Context(store_path=address))
 
 

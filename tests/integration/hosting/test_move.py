@@ -6,8 +6,6 @@ import json
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -36,6 +34,7 @@ from recall_loop.state.scope import Scope
 from tests.chroma_server import ChromaProcess
 from tests.embedders import WordHashEmbedder
 from tests.integration.hosting.conftest import PASSWORD
+from tests.processes.forked_process import ForkedProcess
 
 TENANTS = ("acme", "isle")
 ASKED = ("Where does Ada live?", "Who moored the boat?", "lighthouse", "What is the tide like at the pier?")
@@ -343,10 +342,8 @@ def test_a_move_that_is_killed_goes_on(
     for source, target in ((str(folder), address), (address, str(back))):
         words = ["store", "move", "--store", source, "--to", target]
         for _ in range(4):
-            with subprocess.Popen(
-                [sys.executable, "-c", _SLOWLY, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            ) as child:
-                end = time.monotonic() + 2.5 + chance.random() * 2
+            with ForkedProcess(_SLOWLY, *words) as child:
+                end = time.monotonic() + 0.5 + chance.random() * 2
                 while child.poll() is None and time.monotonic() < end:
                     time.sleep(0.02)
                 child.send_signal(signal.SIGKILL)

@@ -9,8 +9,6 @@ import pickle
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -35,6 +33,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import forked_file
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -500,11 +499,9 @@ def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, embedder: 
         tmp_path / "store.db", [(("m", f"u{n % 7}"), f"k{n}", {"text": f"Note {n}."}) for n in range(number)]
     )
     place = tmp_path / "s"
-    slow = [sys.executable, str(root / "tests" / "slow_cli.py")]
-    words = [*slow, "import", "langgraph-store", str(file), "--store", str(place)]
-    with subprocess.Popen([*words, "--batch-size", "5"], stdout=subprocess.DEVNULL, cwd=tmp_path) as child:
+    words = ["import", "langgraph-store", str(file), "--store", str(place), "--batch-size", "5"]
+    with forked_file(root / "tests" / "slow_cli.py", *words, cwd=tmp_path) as child:
         wait_until(lambda: written(place) >= 5 or child.poll() is not None, 100)
-        child.kill()
     assert child.returncode == -signal.SIGKILL
     done = written(place)
     assert 5 <= done < number

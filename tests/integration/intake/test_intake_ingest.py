@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +27,7 @@ from recall_loop.memory.intake.files.ingest import (
 from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
+from tests.processes.forked_process import forked_file
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -313,12 +312,9 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     lines[5] = b"bad"
     lines[300] = b"worse"
     path, place = write(tmp_path / "in.jsonl", lines), tmp_path / "store"
-    command = [sys.executable, str(root / "tests" / "slow_cli.py"), "ingest", str(path), "--store", str(place)]
-    with subprocess.Popen(
-        [*command, "--batch-size", "8"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as child:
+    words = ["ingest", str(path), "--store", str(place), "--batch-size", "8"]
+    with forked_file(root / "tests" / "slow_cli.py", *words) as child:
         wait_until(lambda: done_lines(place) or child.poll() is not None, 100)
-        child.kill()
     assert child.returncode == -signal.SIGKILL
     assert 0 < done_lines(place) < 400
     with MemoryStore.open(place, embedder=embedder) as resumed:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +18,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder, word_direction
+from tests.processes.forked_process import forked_command, run_forked_command
 
 TENANTS = ("acme", "isle")
 ASKED = ("Where is boat 7 moored?", "lighthouse", "What did line 60 say?", "the storm took it")
@@ -317,14 +316,13 @@ def test_the_command_says_what_it_takes_up(tmp_path):
     with MemoryStore.open(tmp_path, embedder=Words("1")) as store:
         lines = [f"{n} boats of {n * 7} were seen from the pier" for n in range(600)]
         store.upsert([{"id": f"m{n}", "text": text} for n, text in enumerate(lines)])
-    command = [sys.executable, "-m", "recall_loop.cli", "store", "rebuild", "--re-embed", "--store", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (found := _count(tmp_path / "sidecar.sqlite3")):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.kill()
-    process.communicate()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    words = ["store", "rebuild", "--re-embed", "--store", str(tmp_path)]
+    with forked_command(*words) as process:
+        while not (found := _count(tmp_path / "sidecar.sqlite3")):
+            assert process.poll() is None
+            time.sleep(0.02)
+    done = run_forked_command(*words)
+    assert done.returncode == 0, done.stderr
     first, *others = done.stderr.splitlines()
     assert first == f"resuming: {found} of 600 are embedded already" and found in (256, 512)
     assert all(line.startswith("embed: ") for line in others) and done.stdout.startswith("Rebuilt; generation ")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,6 +18,7 @@ from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
 from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import ForkedProcess
 
 TYPES = ("success", "partial_success", "failure", "error")
 STATUSES = ("completed", "incomplete", "failed", "error")
@@ -95,19 +93,14 @@ def test_a_dry_run_counts_and_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signal")
-def test_a_kill_half_way_loses_nothing_and_the_next_run_goes_on(tmp_path: Path, root: Path) -> None:
+def test_a_kill_half_way_loses_nothing_and_the_next_run_goes_on(tmp_path: Path) -> None:
     """Proves: TRAJ-4, STORE-4."""
     place = tmp_path / "s"
     with MemoryStore.open(place, embedder=WordHashEmbedder()) as store:
         store.upsert([old(number) for number in range(100)], tenant="acme")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)])}
-    with subprocess.Popen(
-        [sys.executable, "-c", _CHILD, str(place)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as child:
-        assert child.stdout is not None
+    with ForkedProcess(_CHILD, str(place)) as child:
         while int(child.stdout.readline()) < 30:
             time.sleep(0.01)
-        child.send_signal(signal.SIGKILL)
     with MemoryStore.open(place, embedder=WordHashEmbedder()) as store:
         records = everything(store)
         left = [record for record in records if is_legacy(record.attributes)]

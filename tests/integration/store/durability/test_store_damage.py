@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder
-from tests.processes.forked_process import run_forked
+from tests.processes.forked_process import run_forked, run_forked_file
 
 ALL = Scope()
 
@@ -63,15 +62,8 @@ def ahead(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are killed")
 def test_killed_and_damaged_stores_lose_nothing_acknowledged(tmp_path: Path, root: Path) -> None:
     """Proves: GUARD-1, STORE-4. `make damage` does the same with more records and more places."""
-    command = [
-        sys.executable,
-        str(root / "benchmarks" / "kills" / "damage_matrix.py"),
-        "--records",
-        "80",
-        "--flips",
-        "2",
-    ]
-    done = subprocess.run([*command, "--folder", str(tmp_path / "d")], capture_output=True, text=True, check=False)
+    file = root / "benchmarks" / "kills" / "damage_matrix.py"
+    done = run_forked_file(file, "--records", "80", "--flips", "2", "--folder", str(tmp_path / "d"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert '"cases": 42, "failed": 0' in done.stdout
 

@@ -19,6 +19,7 @@ from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.damage import garbage
 from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import run_forked
 
 pytestmark = pytest.mark.slow
 
@@ -195,7 +196,7 @@ LIFT = """resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, res
 
 def run_full(path: Path, root: Path, limit: str, again: str) -> int:
     code = FULL.format(root=str(root), path=str(path), limit=limit, again=again)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    child = run_forked(code)
     assert child.returncode == 0, child.stderr[-3000:]
     return int(child.stdout)
 

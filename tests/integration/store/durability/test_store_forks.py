@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes.forked_process import run_forked
 
 FORK = """
 import os, sys, threading, time
@@ -75,5 +75,5 @@ print("done")
 def test_a_forked_child_gets_an_error_at_once_and_may_open_the_store_itself(tmp_path: Path, root: Path) -> None:
     """Proves: GUARD-7."""
     code = FORK.format(root=str(root), path=str(tmp_path / "s"))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    done = run_forked(code)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout[-2000:] + done.stderr[-3000:]
