@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.corrections import (
@@ -28,12 +28,16 @@ from recall_loop.policy.facts.wording import asks_of_the_past
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.types import ContentType, is_to_come
+from recall_loop.text.time.time_expressions import TimeExpression
+from recall_loop.text.words.tokens import words
 
 CORRECTED_DEPTH = 10
 """How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 _PERIODS = ("year", "month", "range")
+_YEAR = timedelta(days=365)
+_PAST_TENSE = frozenset({"did", "was", "were", "had"})
 _KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
 
 
@@ -51,8 +55,19 @@ class AskedMoment:
 
 def asked_moment(question: AnalysedQuestion, reference: datetime, now: datetime) -> AskedMoment:
     """Return which moment a question asks about; `reference` is its now, `now` the clock's."""
-    ends = [time.end for time in question.event_times if time.end <= reference and time.kind in _PERIODS]
-    return AskedMoment(asks_of_the_past(question.text), max(ends, default=None), now)
+    past = asks_of_the_past(question.text)
+    told = past or not _PAST_TENSE.isdisjoint(words(question.text))
+    times = [time for time in question.event_times if time.end <= reference and time.kind in _PERIODS]
+    ends = [time.end for time in times if told or not _is_rather_to_come(time, reference)]
+    return AskedMoment(past, max(ends, default=None), now)
+
+
+def _is_rather_to_come(time: TimeExpression, reference: datetime) -> bool:
+    """Tell whether a month without a year is nearer ahead than behind: "where do we go in August?", asked in July."""
+    named = [word for word in words(time.text) if word != "in"]
+    if time.kind != "month" or len(named) != 1 or not named[0].isalpha():
+        return False
+    return time.start + _YEAR - reference < reference - time.end
 
 
 def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:

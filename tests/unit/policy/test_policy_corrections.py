@@ -117,6 +117,8 @@ def test_only_the_same_speaker_corrects_later_and_briefly(change, allowed):
         ("Где я живу?", False),
         ("When was the old lease going to end?", True),
         ("How old was my sister?", False),
+        ("Which saw do we use to cut tiles?", False),
+        ("What saw did we use to have?", True),
         ("Wie hoch war die Miete am Anfang?", True),
         ("¿Qué coche tenía al comienzo?", True),
         ("Что было в самом начале?", True),
@@ -126,6 +128,37 @@ def test_only_the_same_speaker_corrects_later_and_briefly(change, allowed):
 def test_questions_about_the_past(question, past):
     """Proves: LIVE-4."""
     assert asks_of_the_past(question) is past
+
+
+@pytest.mark.parametrize(
+    ("question", "newer_first"),
+    [
+        ("Where are we going on holiday in May?", True),
+        ("Wohin fahren wir im Mai in den Urlaub?", True),
+        ("Where were we going on holiday in May?", False),
+        ("Where are we going on holiday in May 2023?", False),
+        ("Where are we going on holiday in March?", False),
+    ],
+)
+def test_a_month_without_a_year_is_the_one_that_is_nearer(question, newer_first):
+    """Asked in April, after a change in April: only what was said by the end of a past month counts for it.
+
+    Proves: LIVE-4.
+    """
+    said = [("2023-02-01", "Our holiday is going to be in Lisbon."), ("2024-04-02", "Our holiday is in Porto instead.")]
+    german = [("2023-02-01", "Unser Urlaub ist in Lissabon."), ("2024-04-02", "Unser Urlaub ist jetzt in Porto.")]
+    told = german if question.startswith("Wohin") else said
+    with MemoryStore.in_memory() as store:
+        store.upsert(
+            [
+                {"id": day, "kind": "message", "text": text, "created_at": f"{day}T08:00:00Z", "user_id": "u"}
+                for day, text in told
+            ]
+        )
+        request = {"messages": [{"content": question}], "reference_time": "2024-04-20T12:00:00Z"}
+        facts = retrieve(request, store=store).facts
+    marked = [fact.id for fact in facts if fact.superseded_by_hint]
+    assert marked == (["2023-02-01"] if newer_first else [])
 
 
 def test_a_greeting_tells_nothing():
