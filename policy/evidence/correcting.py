@@ -33,6 +33,8 @@ from recall_loop.text.words.tokens import words
 
 CORRECTED_DEPTH = 10
 """How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
+LIKELY_DEPTH = 3
+"""How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 _PERIODS = ("year", "month", "range")
@@ -117,13 +119,13 @@ class _Later:
             if may_be_correction(record):
                 self._said.setdefault(voice(record), []).append((said_at(record), item))
 
-    def best(self, item: RankedEntry) -> tuple[str, Correction] | None:
-        """Return the surest correction of an entry; of equal ones the latest."""
+    def best(self, item: RankedEntry, place: int) -> tuple[str, Correction] | None:
+        """Return the surest correction of the entry at a place; of equal ones the latest."""
         record = item.entry["record"]
         if not record.get("created_at") or not open_end(record):
             return None
         stated = relevant_statements(record["text"], self._asked)
-        if not stated:
+        if not stated or (place >= LIKELY_DEPTH and not any(each.terms & self._asked for each in stated)):
             return None
         moment = said_at(record)
         sure: list[tuple[float, str, str, Correction]] = []
@@ -142,9 +144,10 @@ def _corrections(
 ) -> dict[str, tuple[str, Correction]]:
     """Return what corrects the best entries, by id; what corrects a correction too."""
     found: dict[str, tuple[str, Correction]] = {}
+    places = {item.id: at for at, item in enumerate(ranked[:CORRECTED_DEPTH])}
     waiting = [item for item in ranked[:CORRECTED_DEPTH] if item.id in everything]
     for item in waiting:
-        best = later.best(item)
+        best = later.best(item, places.get(item.id, 0))
         if best is None:
             continue
         found[item.id] = best
@@ -213,8 +216,8 @@ def _older_first(
 ) -> list[RankedEntry]:
     """Return the entries with what was corrected above the correction, unmarked."""
     before: dict[str, str] = {}
-    for item in ranked[: 2 * CORRECTED_DEPTH]:
-        best = later.best(item) if item.id in everything else None
+    for place, item in enumerate(ranked[: 2 * CORRECTED_DEPTH]):
+        best = later.best(item, place) if item.id in everything else None
         if best is not None:
             before.setdefault(best[0], item.id)
     if ranked and ranked[0].id not in {*before, *before.values()}:
