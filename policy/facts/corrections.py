@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
-from recall_loop.policy.facts.subjects import same_attribute, same_owner
+from recall_loop.policy.facts.subjects import same_attribute, same_owner, same_thing
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.state.types import SpeechAct
@@ -59,16 +59,19 @@ def find_correction(older: str, newer: str, question: frozenset[str], rarity: Ra
 
 
 def surest_correction(
-    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
+    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity, least: float = 0.0
 ) -> Correction | None:
-    """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn."""
+    """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn.
+
+    `least` is the margin that it has to exceed: below 0 where the older is what was asked for in all likelihood.
+    """
     best: Correction | None = None
     if _terms_of(tuple(older)).isdisjoint(_words_of(newer)):
         return best
     for first, second in _pairs(older, newer):
         if same_subject(first, second, question) and both_state(first, second):
             margin = default_model().margin(pair_features(first, second, _without_values(question), rarity))
-            if margin > (best.margin if best else 0.0):
+            if margin > (best.margin if best else least):
                 best = Correction(round(margin, 6), _reason(first, second))
     return best
 
@@ -79,6 +82,8 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
     "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
     "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
+    if not same_thing(older, newer, question):
+        return False
     if newer.marks:
         return same_owner(older, newer) and same_attribute(older, newer, question)
     opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
@@ -112,13 +117,19 @@ def question_terms(question: str) -> frozenset[str]:
 def relevant_statements(text: str, question: frozenset[str]) -> tuple[Statement, ...]:
     """Return the statements of a text that the question may be about: those that share a word with it.
 
-    A text of one statement need not: it may say the same in other words.
+    A text of one statement need not: it may say the same in other words. Of a statement that says two things only the
+    one that is asked for counts: "I live in Oslo and my birthday is 3 June".
     """
     if len(text) > LONGEST_OLDER:
         return ()
     told = tuple(statement for statement in read_statements(text) if statement.tells)
-    shared = tuple(statement for statement in told if statement.terms & question)
+    shared = tuple(asked for each in told if each.terms & question for asked in _asked_clauses(each, question))
     return shared or (told if len(told) == 1 else ())
+
+
+def _asked_clauses(statement: Statement, question: frozenset[str]) -> tuple[Statement, ...]:
+    asked = tuple(clause for clause in statement.clauses if clause.terms & question)
+    return asked if len(asked) < len(statement.clauses) else (statement,)
 
 
 @lru_cache(maxsize=4096)

@@ -1,15 +1,19 @@
 """Whether a change is one of what the older statement is about: of the same owner's thing, and of the thing itself.
 
-"My neighbour sold his Volvo" changes nothing about the Volvo that I drive, and "Our router has changed colour" nothing
-about who made it (LIVE-4).
+"My neighbour sold his Volvo" changes nothing about the Volvo that I drive, "Our router has changed colour" nothing
+about who made it, and "My brother lives in Paris now" nothing about where my sister lives (LIVE-4).
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.wording import Statement
 
 _NEAR = 2
+# Letters by which two forms of a verb are told to be of one.
+_LEAST_COMMON = 4
 
 
 def same_owner(older: Statement, newer: Statement) -> bool:
@@ -33,16 +37,61 @@ def same_attribute(older: Statement, newer: Statement, question: frozenset[str])
     """Tell whether a change may be one of what was stated: not where something else of the same thing changes.
 
     It is something else where a verb such as "change" has an object that neither the older statement nor the question
-    has, and no new value is named.
+    has, and no new value is named; and where what is called new is neither in them nor of the same topic.
 
     Args:
         older: what was stated.
         newer: what tells of the change.
         question: the terms of the question.
     """
-    if newer.marks != {"change"} or newer.numbers - older.numbers or newer.names - older.names or newer.dates:
+    if newer.marks != {"change"}:
+        return True
+    if not older.topics & newer.topics and _called_new(newer) - older.terms - question:
+        return False
+    if newer.numbers - older.numbers or newer.names - older.names or newer.dates:
         return True
     return not (_changing(newer) - older.terms - question)
+
+
+def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether two statements may be about the thing that is asked for: not where another stands in its place.
+
+    Asked where my sister lives, "My brother lives in Paris now" changes nothing: of two neighbouring words of the older
+    statement, both of which are asked for, it has one, and beside that a word that nobody mentioned instead of the
+    other. In texts without blanks between words nothing is compared.
+    """
+    own, other = _neighbours(older), _neighbours(newer)
+    known = older.stems | question
+    return not any(
+        _is_replaced(kept, left, at, other, newer, known)
+        for first, second in own
+        for kept, left, at in ((first, second, 0), (second, first, 1))
+        if {kept, left} <= question & older.terms
+    )
+
+
+def _is_replaced(
+    kept: str, left: str, at: int, pairs: list[tuple[str, str]], newer: Statement, known: frozenset[str]
+) -> bool:
+    """Tell whether `kept` has a new neighbour in the newer statement, which hasn't `left`; `at` is its place."""
+    if left in newer.stems or kept not in newer.terms:
+        return False
+    beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
+    inflected = any(term.startswith(left[:_LEAST_COMMON]) for term in beside)
+    return bool(beside) and not inflected and beside <= newer.terms - known
+
+
+def _neighbours(statement: Statement) -> list[tuple[str, str]]:
+    """Return the stems of each two neighbouring words; those that join two nouns are passed over."""
+    joining = shared_words("joining")
+    return list(pairwise(term for word, term in statement.unmarked if word not in joining))
+
+
+def _called_new(statement: Statement) -> frozenset[str]:
+    """Return the content words right behind "new"."""
+    new = shared_words("new")
+    pairs = pairwise(statement.ordered)
+    return frozenset(term for (word, _), (_, term) in pairs if word in new).intersection(statement.stems)
 
 
 def _changing(statement: Statement) -> frozenset[str]:

@@ -37,6 +37,9 @@ _OPENING = 3
 _NEAR = 6
 _LEAST_WORDS = 3
 _LONGEST_TERM = 6
+# A clause has a subject, a verb, and what it says of them.
+_CLAUSE = re.compile(r",?\s(?:and|but|und|aber|y|pero|et|mais|и|а|но)\s|，|；|;\s")
+_LEAST_CLAUSE = 3
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,16 @@ class Statement:
         return _language(self.text, self._folded)
 
     @cached_property
+    def _likely(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self._language, *_as_likely(self._folded))))
+
+    @cached_property
     def _found(self) -> list[tuple[str, int]]:
         return list(_tokens(self._folded, self._language))
 
     @cached_property
     def _marked(self) -> tuple[frozenset[int], frozenset[str]]:
-        likely = dict.fromkeys((self._language, *_as_likely(self._folded)))
-        places, kinds = zip(*(find_marks(self._folded, language) for language in likely), strict=True)
+        places, kinds = zip(*(find_marks(self._folded, language) for language in self._likely), strict=True)
         return frozenset().union(*places), frozenset().union(*kinds)
 
     @cached_property
@@ -75,6 +81,19 @@ class Statement:
         return tuple((token, _term(token, self._language)) for token, _ in self._found)
 
     @cached_property
+    def unmarked(self) -> tuple[tuple[str, str], ...]:
+        """The same without marks of change."""
+        kept = (token for token, at in self._found if at not in self._marked[0])
+        return tuple((token, _term(token, self._language)) for token in kept)
+
+    @cached_property
+    def clauses(self) -> tuple[Statement, ...]:
+        """What it says on either side of "and" or the like, if the rest begins with a subject; else itself alone."""
+        pieces = tuple(Statement(piece.strip()) for piece in _CLAUSE.split(self.text))
+        own = all(len(each.tokens) >= _LEAST_CLAUSE for each in pieces)
+        return pieces if own and all(each.possessive or each.speaks for each in pieces[1:]) else (self,)
+
+    @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of all its words: whatever `terms` holds but topics, and more."""
         return frozenset(term for _, term in self.ordered)
@@ -82,7 +101,7 @@ class Statement:
     @cached_property
     def topics(self) -> frozenset[str]:
         """The topics that it touches, in a form that no word has."""
-        return frozenset(find_topics(self._folded, self._language))
+        return frozenset().union(*(find_topics(self._folded, language) for language in self._likely))
 
     @cached_property
     def _content(self) -> frozenset[str]:
@@ -143,6 +162,11 @@ class Statement:
     def possessive(self) -> bool:
         """Whether it begins with a word such as `my`."""
         return bool(self._found) and self._found[0][0] in shared_words("possessives")
+
+    @cached_property
+    def speaks(self) -> bool:
+        """Whether it begins with a word such as `I`."""
+        return bool(self._found) and self._found[0][0] in shared_words("speakers")
 
     @cached_property
     def tells(self) -> bool:

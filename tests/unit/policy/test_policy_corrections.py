@@ -131,6 +131,60 @@ def test_questions_about_the_past(question, past):
 
 
 @pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("My favourite drink is cocoa.", "My favourite snack is toast now.", "What is my favourite drink?"),
+        ("My uncle lives in Cork.", "My aunt lives in Derry now.", "Where does my uncle live?"),
+        ("My nephew's exam is on 3 June.", "My niece's exam moved to 8 July.", "When is my nephew's exam?"),
+        ("My boat insurance costs 400 euros.", "My house insurance now costs 250.", "How much is my boat insurance?"),
+        ("I keep the shed key in the drawer.", "The attic key is no longer in it.", "Where is the shed key?"),
+        ("I see Vera on Mondays.", "I see Oleg on Tuesdays now.", "When do I see Vera?"),
+        ("My florist is Dr. Lee.", "My new plumber is Mr. Lee.", "Who is my florist?"),
+        ("I live in Hull and my boat is called Kim.", "I moved to York.", "What is my boat called?"),
+        ("My number is 91 34 56 and my e-mail is a@b.no", "Our new e-mail is c@d.no", "What is my number?"),
+        ("Mi tía vive en Vigo.", "Mi primo vive en Lugo ahora.", "¿Dónde vive mi tía?"),
+    ],
+)
+def test_another_thing_of_the_same_kind_corrects_nothing(older, newer, question):
+    """Proves: LIVE-4."""
+    assert find_correction(older, newer, question_terms(question), EQUAL) is None
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("Le bus pour Pau part à 8 h 12.", "Le bus pour Pau partira désormais à 9 h.", "Quand part le bus pour Pau ?"),
+        ("Vivo en Lugo.", "Me he mudado a Vigo.", "¿Dónde vivo?"),
+        ("Our cat sleeps in the hall.", "Our cat has moved into the attic for the night.", "Where does our cat sleep?"),
+        ("I gave up tea and drink cocoa.", "The cocoa is gone too, I drink milk these days.", "What do I drink?"),
+    ],
+)
+def test_the_same_thing_in_other_words_is_corrected(older, newer, question):
+    """Proves: LIVE-4."""
+    assert find_correction(older, newer, question_terms(question), EQUAL) is not None
+
+
+def test_what_the_question_says_nothing_of_is_corrected_only_among_the_best():
+    """Proves: LIVE-4."""
+    said = [
+        ("a", "Greta found a red umbrella at the town hall."),
+        ("b", "Greta found an old umbrella at the museum instead."),
+        *((f"c{at}", f"Our kiln is from Leeds, part {at} of it.") for at in range(3)),
+    ]
+    with MemoryStore.in_memory() as store:
+        store.upsert(
+            [
+                {"id": name, "kind": "message", "text": text, "created_at": f"2024-05-{at + 1:02d}", "user_id": "u"}
+                for at, (name, text) in enumerate(said)
+            ]
+        )
+        kiln = retrieve("Where is our kiln from?", store=store).facts
+        umbrella = retrieve("Where was the umbrella found?", store=store).facts
+    assert not [fact.id for fact in kiln if fact.superseded_by_hint == "b"]
+    assert [fact.id for fact in umbrella if fact.superseded_by_hint == "b"] == ["a"]
+
+
+@pytest.mark.parametrize(
     ("question", "newer_first"),
     [
         ("Where are we going on holiday in May?", True),
