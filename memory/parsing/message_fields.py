@@ -11,8 +11,8 @@ _TIMES = ("timestamp", "created_at", "created", "time", "date")
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
-    """Return a message's fields as those of a record."""
-    author = message.name or message.extra.get("author")
+    """Return a message's fields as those of a record; its author is who it names, else a role that nobody knows."""
+    author = message.name or message.extra.get("author") or message.speaker
     fields: dict[str, Any] = {"kind": "message", "text": message.content, "role": message.role}
     if message.id is not None:
         fields["id"] = message.id if part == 0 else f"{message.id}-{part}"
