@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.messages import ChatMessage as LangChainChatMessage
 
 from recall_loop import AsyncMemory, ChatMessage, Fact, Memory, MemoryStore, Message, Settings, retrieve
 from recall_loop.state.errors import (
@@ -115,27 +114,6 @@ def test_a_mixture_in_order(memory):
         (7, "the role system isn't among roles="),
         (8, "it calls tools and says nothing"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("given", "author"),
-    [
-        ([("Ann", "The tent leaks.")], "Ann"),
-        ({"role": "Ann", "content": "The tent leaks."}, "Ann"),
-        (LangChainChatMessage("The tent leaks.", role="Ann"), "Ann"),
-        ({"role": "planner", "name": "Ann", "content": "The tent leaks."}, "Ann"),
-        ({"role": "planner", "author": "Ann", "content": "The tent leaks."}, "Ann"),
-        ({"type": "output", "content": "The tent leaks."}, None),
-        ({"role": 7, "content": "The tent leaks."}, None),
-        ({"role": "ai", "content": "The tent leaks."}, None),
-        ({"role": "Ann", "content": [{"type": "text", "text": "The tent leaks."}]}, "Ann"),
-    ],
-)
-def test_a_role_that_nobody_knows_is_the_speakers_name(memory, given, author):
-    """Proves: API-1, API-2."""
-    (record_id,) = memory.add(given).ids
-    record = memory.get(record_id)
-    assert (record.text, record.role, record.author) == ("The tent leaks.", "assistant", author)
 
 
 def call(name, arguments):
