@@ -95,7 +95,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Run the batch; 1 where a request failed or could not be searched, else 0."""
+    """Run the batch; 1 where a request failed or could not be searched, in a run that is resumed too, else 0."""
     from recall_loop.cli.core.common import open_store
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.cli.core.screen import print_json
@@ -185,6 +185,8 @@ def _summary_rows(summary: BatchSummary, seconds: float) -> Iterator[tuple[str, 
         yield "degraded", f"{format_count(summary.degraded, 'result')}; `warnings` say why"
     if summary.errors:
         yield "errors", _counts(summary.errors)
+    if summary.skipped_errors:
+        yield "earlier errors", _counts(summary.skipped_errors)
 
 
 def _counts(counts: Counter[str]) -> str:

@@ -22,12 +22,18 @@ MAX_LINES = 100_000_000
 # The head of a line as `_dump` writes it: a result has thousands of characters that need not be read.
 _HEAD = re.compile(rb'\{"id": (?:null|"(?:[^"\\]|\\.)*"), "line": (\d{1,15}), "digest": "([0-9a-f]{16})", "')
 _DIGEST = re.compile(r"[0-9a-f]{16}")
+# A result without it was searched, and need not be read either.
+_UNSEARCHED = f'"{StopReason.TOOL_FAILURE.value}"'.encode()
 
 
 class ResultsFile:
     """Appends result lines. Opened to resume, it knows which requests have theirs, and cuts off a torn last line.
 
     The file is locked while it is open, so that two runs never write the same one.
+
+    Attributes:
+        completed: the requests that had their line when it was opened.
+        failures: why some of these weren't answered: errors by type, and `tool_failure` where the search failed.
 
     Raises:
         InvalidInputError: the file exists and `resume` is off, it holds something else, or another run writes it.
@@ -37,6 +43,7 @@ class ResultsFile:
     def __init__(self, path: Path, *, resume: bool) -> None:
         self._path = path
         self.completed = CompletedLines()
+        self.failures: Counter[str] = Counter()
         self._new = not path.exists()
         self._file = self._open(resume)
         try:
@@ -90,6 +97,8 @@ class ResultsFile:
             whole = data.endswith(b"\n")
             key = _key(data) if whole else None
             if key is not None:
+                if key[0] not in self.completed and (failure := _failure(data)):
+                    self.failures[failure] += 1
                 self.completed.add(*key)
                 keep += len(data)
             elif whole or not _is_torn_result_line(data):
@@ -110,20 +119,34 @@ def _key(data: bytes) -> tuple[int, str] | None:
         number: Any = int(head[1])
         digest: Any = head[2].decode()
     else:
-        number, digest = _parse_line(data)
+        line = _parse_line(data)
+        number, digest = line.get("line"), line.get("digest")
     if not isinstance(number, int) or not 0 < number <= MAX_LINES or not isinstance(digest, str):
         return None
     return (number, digest) if _DIGEST.fullmatch(digest) else None
 
 
-def _parse_line(data: bytes) -> tuple[Any, Any]:
-    """Read a line whose head isn't as `_dump` writes it: somebody may have rewritten the file."""
+def _failure(data: bytes) -> str | None:
+    """Return why the request of a line wasn't answered: its error's type, or that it could not be searched."""
+    head = _HEAD.match(data)
+    if head is not None and data.startswith(b"result", head.end()) and _UNSEARCHED not in data:
+        return None
+    line = _parse_line(data)
+    if "error" in line:
+        kind = line["error"].get("type") if isinstance(line["error"], dict) else None
+        return kind if isinstance(kind, str) else "unknown"
+    stop = line["result"].get("stop") if isinstance(line.get("result"), dict) else None
+    unsearched = isinstance(stop, dict) and stop.get("reason") == StopReason.TOOL_FAILURE
+    return StopReason.TOOL_FAILURE.value if unsearched else None
+
+
+def _parse_line(data: bytes) -> dict[str, Any]:
+    """Read a whole line; nothing where it is none of ours. Its head need not be as `_dump` writes it."""
     try:
         line: Any = json.loads(data)
     except (ValueError, RecursionError):
-        return None, None
-    ours = isinstance(line, dict) and ("result" in line or "error" in line)
-    return (line.get("line"), line.get("digest")) if ours else (None, None)
+        return {}
+    return line if isinstance(line, dict) and ("result" in line or "error" in line) else {}
 
 
 def _dump(line: ResultLine) -> bytes:
@@ -138,12 +161,14 @@ _LATENCY = (("p50", 0.50), ("p95", 0.95), ("max", 1.0))
 
 @dataclass(slots=True)
 class BatchSummary:
-    """Counts of requests; `skipped` had their line from the run that was resumed, and no figures here.
+    """Counts of requests; of those that had their line from the run that was resumed only `skipped_errors` tells.
 
     Attributes:
         total: requests that have their line, skipped ones included.
         succeeded: requests with a result.
         failed: requests with an error.
+        skipped: requests that had their line already.
+        skipped_errors: why some of these weren't answered: errors by type, `tool_failure` where the search failed.
         degraded: results that some part of the system was missing for.
         stop_reasons: results by stop reason.
         errors: errors by type.
@@ -157,6 +182,7 @@ class BatchSummary:
     succeeded: int = 0
     failed: int = 0
     skipped: int = 0
+    skipped_errors: Counter[str] = field(default_factory=Counter)
     degraded: int = 0
     stop_reasons: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -167,8 +193,8 @@ class BatchSummary:
 
     @property
     def complete(self) -> bool:
-        """Whether every request was searched and answered."""
-        return not self.failed and not self.stop_reasons[StopReason.TOOL_FAILURE]
+        """Whether every request was searched and answered, by this run or by the one that it resumes."""
+        return not (self.failed or self.stop_reasons[StopReason.TOOL_FAILURE] or self.skipped_errors)
 
     def skip(self) -> None:
         """Count a request that has its line already."""
@@ -203,6 +229,7 @@ class BatchSummary:
         counts = {name: getattr(self, name) for name in ("total", "succeeded", "failed", "skipped", "degraded")}
         return {
             **counts,
+            "skipped_errors": dict(self.skipped_errors.most_common()),
             "stop_reasons": dict(self.stop_reasons.most_common()),
             "errors": dict(self.errors.most_common()),
             "latency_seconds": self.latency(),

@@ -68,9 +68,9 @@ def run_batch(
     chosen = _settings(settings, timeout)
     _check(concurrency, workers, order, ray, store, chosen)
     _check_files(requests_path, output_path)
-    summary = BatchSummary()
     with ResultsFile(output_path, resume=resume) as output:
         output.completed.check(requests_path)
+        summary = BatchSummary(skipped_errors=output.failures)
         requests = _pending_requests(requests_from_file(requests_path, output.completed), summary)
         with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
             for lines in BatchScheduler(requests, engine, order, timeout):

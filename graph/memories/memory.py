@@ -18,7 +18,7 @@ from recall_loop.memory.store.record_writer import OnReject
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.nodes.runtime.run_context import check_bindings
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, RetentionRule
 from recall_loop.state.settings.settings import Settings
@@ -149,24 +149,40 @@ class Memory(MemoryReading):
         return self._reader.with_facts(added, owner) if infer else added
 
     def update(
-        self, /, record_id: str, *, tenant: str | None = None, actor: str | None = None, **changes: Any
+        self,
+        /,
+        record_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+        actor: str | None = None,
+        **changes: Any,
     ) -> Record:
         """Change some fields of a record and return it; what isn't named stays, and None empties a field.
 
         `update("m1", text="I moved to Oslo.", tags=["home"])`. Lists and `attributes` are replaced as a whole; id and
-        kind can't change. What the record was is kept as a version (`history`).
+        kind can't change, nor can whose the record is: `store.update` changes that. What the record was is kept as a
+        version (`history`).
 
         Args:
             record_id: the record's id.
+            user_id: only a record of this user.
+            agent_id: only a record of this agent.
+            conversation_id: only a record of this conversation.
             tenant: the tenant.
             actor: who makes the change.
             changes: fields of the record with their new values.
 
         Raises:
-            RecordNotFoundError: the tenant has no such record.
+            RecordNotFoundError: there is no record with this id in the given scope.
             InvalidInputError: a field isn't known, or its value isn't allowed; nothing was changed.
+            StoreError: the store can't be written.
         """
-        reach = self._scope(None, None, None, tenant)
+        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        if not self.store.get([record_id], scope=reach):
+            raise RecordNotFoundError(f"there is no record with the id {display_value(record_id)}")
         return self.store.update(record_id, changes, tenant=reach.tenant, actor=actor)
 
     def forget(

@@ -47,7 +47,10 @@ _PROPERTIES = ("type", "role", "content", "name", "id", "tool_calls", "tool_call
 
 @dataclass(slots=True)
 class SourceMessage:
-    """One message as its source gave it, in plain JSON values; not masked yet."""
+    """One message as its source gave it, in plain JSON values; not masked yet.
+
+    `speaker` is a role that nobody knows: the name of an agent or a person. `extra` has it, too.
+    """
 
     role: Role
     content: str = ""
@@ -62,6 +65,7 @@ class SourceMessage:
     output_tokens: int | None = None
     stop_reason: str | None = None
     id: str | None = None
+    speaker: str | None = None
     extra: dict[str, JsonValue] = field(default_factory=dict)
 
 
@@ -87,10 +91,11 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
         if simple is not None:
             return [simple]
     fields = MessageFields(message_fields(given, where))
-    role = _role(fields)
+    word, role = fields.remaining.get("role"), _role(fields)
     name, blocks = to_text(fields.take("name")), _ContentBlocks.parse(fields.take("content"))
     message = SourceMessage(role, blocks.text, name, [*take_calls(fields), *blocks.calls])
     if fields.remaining:  # most messages have nothing more to tell
+        message.speaker = to_text(word) if isinstance(word, str) and "role" in fields.remaining else None
         message.tool_call_id = to_text(fields.take("tool_call_id"))
         _read_origin(message, fields)
         message.error = _error(fields, message.content)

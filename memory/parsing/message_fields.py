@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage
-from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.chat_messages import SourceMessage, message_fields
+from recall_loop.memory.parsing.foreign_json import clean_text, to_datetime
 
 _TIMES = ("timestamp", "created_at", "created", "time", "date")
+# What of a message comes to stand in its record as text.
+_KEPT = ("content", "role", "name", "author", "id", "tool_calls", "invalid_tool_calls", "function_call")
+_MAX_DEPTH = 60  # as deep as foreign JSON is read
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
-    """Return a message's fields as those of a record."""
-    author = message.name or message.extra.get("author")
+    """Return a message's fields as those of a record; its author is who it names, else a role that nobody knows."""
+    author = message.name or message.extra.get("author") or message.speaker
     fields: dict[str, Any] = {"kind": "message", "text": message.content, "role": message.role}
     if message.id is not None:
         fields["id"] = message.id if part == 0 else f"{message.id}-{part}"
@@ -37,3 +41,35 @@ def _stated_time(message: SourceMessage) -> object:
             if place.get(name) is not None:
                 return to_datetime(place[name]) or place[name]
     return None
+
+
+def with_text_as_given(fields: dict[str, Any], given: object, where: str) -> dict[str, Any]:
+    """Return a record's fields with the characters that no store can hold and that parsing has replaced in a message.
+
+    The store then refuses them, as it does in a record (API-2).
+
+    Raises:
+        InvalidInputError: `given` is no message.
+    """
+    source = message_fields(given, where)
+    unfit = {clean_text(text): text for name in _KEPT for text in _texts(source.get(name)) if clean_text(text) != text}
+    return {name: _restored(value, unfit) for name, value in fields.items()} if unfit else fields
+
+
+def _texts(value: object, depth: int = 0) -> Iterator[str]:
+    """Yield all texts of a value, names in mappings included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple) and depth < _MAX_DEPTH:
+        for item in [*value, *value.values()] if isinstance(value, Mapping) else value:
+            yield from _texts(item, depth + 1)
+
+
+def _restored(value: Any, unfit: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for cleaned, raw in unfit.items():
+            value = value.replace(cleaned, raw)
+        return value
+    if isinstance(value, dict):
+        return {_restored(name, unfit): _restored(item, unfit) for name, item in value.items()}
+    return [_restored(item, unfit) for item in value] if isinstance(value, list) else value

@@ -44,12 +44,18 @@ def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixtu
     assert "/s, " in shown.err
     assert "s left" in shown.err
     assert "\x1b" not in shown.out + shown.err
-    assert main(["batch", requests, "-o", "out.jsonl", "--resume", "--quiet", "--json"]) == 0
+    assert main(["batch", requests, "-o", "out.jsonl", "--resume", "--quiet", "--json"]) == 1
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert json.loads(shown.out)["skipped"] == 2
+    figures = json.loads(shown.out)
+    assert (figures["skipped"], figures["failed"], figures["skipped_errors"]) == (2, 0, {"invalid_input": 1})
+    assert main(["batch", requests, "-o", "out.jsonl", "--resume", "--quiet"]) == 1
+    shown = capsys.readouterr()
+    assert "out.jsonl: 2 requests: 0 answered, 0 failed, 2 done by an earlier run\n" in shown.out
+    assert "  earlier errors  invalid_input 1\n" in shown.out
     assert main(["batch", write(place / "good.jsonl", GOOD), "-o", "good-out.jsonl", "--json", "--quiet"]) == 0
     figures = json.loads(capsys.readouterr().out)
+    assert main(["batch", "good.jsonl", "-o", "good-out.jsonl", "--resume", "--quiet"]) == 0
     assert figures["stop_reasons"] == {"covered": 1}
     assert set(figures["latency_seconds"]) == {"p50", "p95", "max"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
-from recall_loop.memory.parsing.message_fields import message_record_fields
+from recall_loop.memory.parsing.message_fields import message_record_fields, with_text_as_given
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
 from recall_loop.state.language_codes import LanguageCode
@@ -117,7 +117,8 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
             if reason is not None:
                 parsed.skipped.append(SkippedMessage(index, reason))
             else:
-                fields = message_record_fields(message, part) | session | owner.fields()
+                fields = with_text_as_given(message_record_fields(message, part), item, f"content.{index}")
+                fields |= session | owner.fields()
                 parsed.records.append(_in_language(fields, owner.language))
     if conflicts:
         raise RejectedRecordsError(conflicts)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from recall_loop.graph.batch.batch_output import ResultsFile
+from recall_loop.graph.batch.batch_output import BatchSummary, ResultsFile
 from recall_loop.graph.batch.batch_run import run_batch, stream_batch
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
@@ -346,6 +346,27 @@ def test_the_results_file_closes_and_counts(tmp_path: Path) -> None:
         assert output.completed.count == 2
     assert lines_of(path) == 2
     assert "torn" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("sort_keys", [False, True])
+def test_a_resumed_output_tells_what_was_not_answered(tmp_path: Path, sort_keys: bool) -> None:
+    """Proves: OPS-2, OPS-3 (what is stored among the results is no reason of theirs)."""
+    path = tmp_path / "out.jsonl"
+    stored = {"stop": {"reason": "covered"}, "facts": [{"attributes": {"stop": {"reason": "tool_failure"}}}]}
+    outcomes: list[dict[str, Any]] = [
+        {"result": stored},
+        {"result": {"stop": {"reason": "tool_failure"}}},
+        {"error": {"type": "timeout", "message": "no answer"}},
+        {"error": {"message": "rewritten"}},
+        {"error": None},
+        {"result": None},
+    ]
+    lines = [{"id": "a", "line": at, "digest": "a" * 16, **one} for at, one in enumerate(outcomes, start=1)]
+    path.write_text("".join(f"{json.dumps(line, sort_keys=sort_keys)}\n" for line in [*lines, lines[2]]), "utf-8")
+    with ResultsFile(path, resume=True) as output:
+        assert output.completed.count == 6
+        assert output.failures == {"timeout": 1, "tool_failure": 1, "unknown": 2}
+    assert not BatchSummary(skipped_errors=output.failures).complete
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes under /proc")

@@ -150,6 +150,18 @@ async def test_what_states_its_language_is_found_in_other_forms(served):
         assert data(await client.call_tool("erase", {"ids": [first, second]}))["erased"] == 2
 
 
+async def test_text_that_no_record_can_hold_is_refused(served):
+    """Proves: API-2."""
+    async with client_of(served, "write") as client:
+        for given, field in (
+            ({"text": "a\x00b"}, "text"),
+            ({"messages": [{"content": "x"}, {"content": "a\x00b"}]}, "messages.1.content"),
+            ({"messages": [{"content": "x", "author": "a\x00b"}]}, "messages.0.author"),
+        ):
+            refused = fault(await client.call_tool("add", given))
+            assert refused["field"] == field and "NUL" in refused["allowed"]
+
+
 async def test_tiers_of_past_runs_are_the_callers_to_choose(served):
     """Proves: TRAJ-5, OPS-6."""
     runs = [

@@ -264,6 +264,22 @@ def test_changes_parts_and_tells_the_history(memory):
         memory.update(name, text="another tenant's")
 
 
+@pytest.mark.parametrize("name", ["user_id", "agent_id", "conversation_id"])
+def test_changes_only_what_is_in_scope_and_leaves_it_whose_it_is(memory, name):
+    """Proves: API-1."""
+    (mine,) = memory.add("I live in Bergen.", **{name: "ada"}).ids
+    (nobodys,) = memory.add("The ferry leaves at nine.").ids
+    for record_id, owner in ((mine, "bo"), (nobodys, "ada")):
+        before = memory.get(record_id)
+        with pytest.raises(RecordNotFoundError, match=record_id):
+            memory.update(record_id, text="I live in Oslo.", **{name: owner})
+        assert memory.get(record_id) == before and memory.history(record_id) == []
+    assert getattr(memory.update(mine, text="I live in Oslo.", **{name: "ada"}), name) == "ada"
+    with pytest.raises(InvalidInputError):
+        memory.update(mine, **{name: None})
+    assert getattr(memory.get(mine), name) == "ada"
+
+
 def test_forgets_what_is_named_and_nothing_else(memory):
     """Proves: API-1, LIVE-7."""
     memory.add(["a", {"text": "b", "subject": "x"}], user_id="u")
@@ -407,7 +423,9 @@ async def test_the_same_for_an_event_loop(tmp_path):
         assert texts(await memory.list(user_id="u")) == ["The dog is brown.", "The cat is grey."]
         assert [record.id async for record in await memory.export(user_id="u")] == ids
         assert await memory.export(tmp_path / "out.jsonl") == 2
-        assert (await memory.update(ids[1], text="The dog is black.")).text == "The dog is black."
+        assert (await memory.update(ids[1], user_id="u", text="The dog is black.")).text == "The dog is black."
+        with pytest.raises(RecordNotFoundError):
+            await memory.update(ids[1], user_id="w", text="The dog is white.")
         assert [one.before.text for one in await memory.history(ids[1])] == ["The dog is brown."]
         assert (await memory.forget(user_id="u", dry_run=True)).records == 2
         assert await memory.delete(ids[0]) and not await memory.delete(ids[0])

@@ -81,6 +81,8 @@ def test_one_thing_needs_no_list(client, content):
         ({"content": {"text": ""}}, "records.0.text"),
         ({"content": ["good", {"text": "x", "colour": "red"}]}, "records.1.colour"),
         ({"content": [{"text": "x", "user_id": "v"}], "user_id": "u"}, "records.0.user_id"),
+        ({"content": "a\x00b"}, "records.0.text"),
+        ({"content": ["good", {"role": "user", "name": "a\x00b", "content": "x"}]}, "records.1.author"),
         ({"content": "x", "tenant": "other"}, "tenant"),
         ({"content": "x", "roles": ["boss"]}, "roles.0"),
         ({"content": "x", "on_reject": "ignore"}, "on_reject"),
@@ -91,6 +93,14 @@ def test_bad_additions_are_problems_and_nothing_is_written(client, body, field):
     """Proves: API-1, API-2."""
     response = client.post("/api/memory/add", json=body)
     assert (response.status_code, response.json()["field"]) == (422, field), response.text
+    assert listed(client) == {"records": []}
+
+
+def test_a_lone_surrogate_is_a_problem_and_nothing_is_written(client):
+    """Proves: API-2."""
+    for body in (rb'{"content": "a\ud800b"}', rb'{"content": [{"role": "user", "content": "a\ud800b"}]}'):
+        response = client.post("/api/memory/add", content=body, headers={"Content-Type": "application/json"})
+        assert response.status_code == 422 and "Unicode" in response.json()["detail"], response.text
     assert listed(client) == {"records": []}
 
 
