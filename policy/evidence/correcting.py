@@ -35,7 +35,6 @@ CORRECTED_DEPTH = 10
 """How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
 LIKELY_DEPTH = 2
 """How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
-_FIRST_LEAST = -1.0
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 _PERIODS = ("year", "month", "range")
@@ -133,8 +132,7 @@ class _Later:
         for said, other in self._said.get(voice(record), ()):
             if moment < said:
                 newer = other.entry["record"]
-                least = 0.0 if place else _FIRST_LEAST
-                correction = surest_correction(stated, newer["text"], self._asked, self._rarity, least)
+                correction = surest_correction(stated, newer["text"], self._asked, self._rarity)
                 if correction is not None:
                     sure.append((correction.margin, newer["created_at"], other.id, correction))
         best = max(sure, key=lambda each: each[:3], default=None)
@@ -162,8 +160,8 @@ def _surest(found: Mapping[str, tuple[str, Correction]]) -> dict[str, tuple[str,
     """Leave out what a statement corrects far less surely than another: it rarely corrects two things at once."""
     best: dict[str, float] = {}
     for by, correction in found.values():
-        best[by] = max(correction.margin, best.get(by, -9.0))
-    return {name: each for name, each in found.items() if each[1].margin >= min(CLOSE * best[each[0]], best[each[0]])}
+        best[by] = max(correction.margin, best.get(by, 0.0))
+    return {name: each for name, each in found.items() if each[1].margin >= CLOSE * best[each[0]]}
 
 
 def _made_before(item: RankedEntry, moment: datetime) -> bool:

@@ -59,19 +59,16 @@ def find_correction(older: str, newer: str, question: frozenset[str], rarity: Ra
 
 
 def surest_correction(
-    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity, least: float = 0.0
+    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
 ) -> Correction | None:
-    """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn.
-
-    `least` is the margin that it has to exceed: below 0 where the older is what was asked for in all likelihood.
-    """
+    """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn."""
     best: Correction | None = None
     if _terms_of(tuple(older)).isdisjoint(_words_of(newer)):
         return best
     for first, second in _pairs(older, newer):
         if same_subject(first, second, question) and both_state(first, second):
             margin = default_model().margin(pair_features(first, second, _without_values(question), rarity))
-            if margin > (best.margin if best else least):
+            if margin > (best.margin if best else 0.0):
                 best = Correction(round(margin, 6), _reason(first, second))
     return best
 
