@@ -12,7 +12,7 @@ from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.wording import Statement
 
 _NEAR = 2
-# Letters by which two forms of a verb are told to be of one.
+# Letters by which two forms are told to be of one word.
 _LEAST_COMMON = 4
 
 
@@ -74,11 +74,11 @@ def _is_replaced(
     kept: str, left: str, at: int, pairs: list[tuple[str, str]], newer: Statement, known: frozenset[str]
 ) -> bool:
     """Tell whether `kept` has a new neighbour in the newer statement, which hasn't `left`; `at` is its place."""
-    if left in newer.stems or kept not in newer.terms:
+    inflected = len(left) >= _LEAST_COMMON and any(term.startswith(left[:_LEAST_COMMON]) for term in newer.stems)
+    if inflected or left in newer.stems or kept not in newer.terms:
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
-    inflected = any(term.startswith(left[:_LEAST_COMMON]) for term in beside)
-    return bool(beside) and not inflected and beside <= newer.terms - known
+    return bool(beside) and beside <= newer.terms - known
 
 
 def _neighbours(statement: Statement) -> list[tuple[str, str]]:

@@ -153,7 +153,11 @@ def test_another_thing_of_the_same_kind_corrects_nothing(older, newer, question)
 @pytest.mark.parametrize(
     ("older", "newer", "question"),
     [
-        ("Le bus pour Pau part à 8 h 12.", "Le bus pour Pau partira désormais à 9 h.", "Quand part le bus pour Pau ?"),
+        (
+            "Le bus pour Pau part à 8 h 12.",
+            "Le bus pour Pau partira finalement à 9 h 40.",
+            "Quand part le bus pour Pau ?",
+        ),
         ("Vivo en Lugo.", "Me he mudado a Vigo.", "¿Dónde vivo?"),
         ("Our cat sleeps in the hall.", "Our cat has moved into the attic for the night.", "Where does our cat sleep?"),
         ("I gave up tea and drink cocoa.", "The cocoa is gone too, I drink milk these days.", "What do I drink?"),
