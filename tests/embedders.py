@@ -35,7 +35,7 @@ class WordHashEmbedder:
 
 
 class RememberingModel(MiniLmModel):
-    """The real model, run once for each text: of nine texts that tests of the graph write and ask, eight come again.
+    """The real model, run once for each text: eight of nine texts that the graph's tests write and ask come again.
 
     A text has the same vectors in any batch. The tests of the model itself, that one among them, ask one that
     remembers nothing.

@@ -52,7 +52,8 @@ def with_text_as_given(fields: dict[str, Any], given: object, where: str) -> dic
         InvalidInputError: `given` is no message.
     """
     source = message_fields(given, where)
-    unfit = {clean_text(text): text for name in _KEPT for text in _texts(source.get(name)) if clean_text(text) != text}
+    texts = (text for name in _KEPT for text in _texts(source.get(name)))
+    unfit = {cleaned: text for text in texts if (cleaned := clean_text(text)) != text}
     return {name: _restored(value, unfit) for name, value in fields.items()} if unfit else fields
 
 

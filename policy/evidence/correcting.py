@@ -24,7 +24,7 @@ from recall_loop.policy.facts.corrections import (
 )
 from recall_loop.policy.facts.likeness import Rarity
 from recall_loop.policy.facts.supersession import said_at
-from recall_loop.policy.facts.wording import asks_of_the_past
+from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.types import ContentType, is_to_come
@@ -39,7 +39,6 @@ CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 _PERIODS = ("year", "month", "range")
 _YEAR = timedelta(days=365)
-_PAST_TENSE = frozenset({"did", "was", "were", "had"})
 _KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
 
 
@@ -58,7 +57,7 @@ class AskedMoment:
 def asked_moment(question: AnalysedQuestion, reference: datetime, now: datetime) -> AskedMoment:
     """Return which moment a question asks about; `reference` is its now, `now` the clock's."""
     past = asks_of_the_past(question.text)
-    told = past or not _PAST_TENSE.isdisjoint(words(question.text))
+    told = past or is_in_past_tense(question.text)
     times = [time for time in question.event_times if time.end <= reference and time.kind in _PERIODS]
     ends = [time.end for time in times if told or not _is_rather_to_come(time, reference)]
     return AskedMoment(past, max(ends, default=None), now)

@@ -63,7 +63,7 @@ def function_words(language: str) -> frozenset[str]:
 
 @cache
 def shared_words(name: str) -> frozenset[str]:
-    """Return a list that all languages share: `dates`, `numbers`, `possessives`, `speakers`, `owners` or `changing`."""
+    """Return a list that all languages share, such as `dates` or `speakers`: `about` in the file describes them."""
     return frozenset(fold(_lists()[name]).split())
 
 

@@ -58,9 +58,9 @@ def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> 
 
     Asked where my sister lives, "My brother lives in Paris now" changes nothing: of two neighbouring words of the older
     statement, both of which are asked for, it has one, and beside that a word that nobody mentioned instead of the
-    other. In texts without blanks between words nothing is compared.
+    other. Single letters are passed over, and with them texts without blanks between words.
     """
-    own, other = _neighbours(older), _neighbours(newer)
+    own, other = _adjacent_stems(older), _adjacent_stems(newer)
     known = older.stems | question
     return not any(
         _is_replaced(kept, left, at, other, newer, known)
@@ -81,17 +81,17 @@ def _is_replaced(
     return bool(beside) and beside <= newer.terms - known
 
 
-def _neighbours(statement: Statement) -> list[tuple[str, str]]:
-    """Return the stems of each two neighbouring words; those that join two nouns are passed over."""
+def _adjacent_stems(statement: Statement) -> list[tuple[str, str]]:
+    """Return the stems of each two neighbouring words; those that join two nouns, and single letters, don't count."""
     joining = shared_words("joining")
-    return list(pairwise(term for word, term in statement.unmarked if word not in joining))
+    return list(pairwise(term for word, term in statement.unmarked if len(word) > 1 and word not in joining))
 
 
 def _called_new(statement: Statement) -> frozenset[str]:
     """Return the content words right behind "new"."""
     new = shared_words("new")
     pairs = pairwise(statement.ordered)
-    return frozenset(term for (word, _), (_, term) in pairs if word in new).intersection(statement.stems)
+    return frozenset(term for (word, _), (_, term) in pairs if word in new) & statement.terms
 
 
 def _changing(statement: Statement) -> frozenset[str]:

@@ -38,7 +38,6 @@ _NEAR = 6
 _LEAST_WORDS = 3
 _LONGEST_TERM = 6
 # A clause has a subject, a verb, and what it says of them.
-_CLAUSE = re.compile(r",?\s(?:and|but|und|aber|y|pero|et|mais|и|а|но)\s|，|；|;\s")
 _LEAST_CLAUSE = 3
 
 
@@ -89,7 +88,7 @@ class Statement:
     @cached_property
     def clauses(self) -> tuple[Statement, ...]:
         """What it says on either side of "and" or the like, if the rest begins with a subject; else itself alone."""
-        pieces = tuple(Statement(piece.strip()) for piece in _CLAUSE.split(self.text))
+        pieces = tuple(Statement(piece.strip()) for piece in _clause_end().split(self.text))
         own = all(len(each.tokens) >= _LEAST_CLAUSE for each in pieces)
         return pieces if own and all(each.possessive or each.speaks for each in pieces[1:]) else (self,)
 
@@ -266,6 +265,16 @@ def _names(sentence: str) -> frozenset[str]:
     words = [match.group() for match in _TOKEN.finditer(sentence)]
     names = (fold(word) for word in words[1:] if word[0].isupper() and len(word) > 1)
     return frozenset(names) - shared_words("dates")
+
+
+@cache
+def _clause_end() -> re.Pattern[str]:
+    return re.compile(rf",?\s(?:{'|'.join(sorted(shared_words('conjunctions')))})\s|，|；|;\s")
+
+
+def is_in_past_tense(question: str) -> bool:
+    """Tell whether a question has a frequent verb in the past: "did", "was", in five languages; Chinese has none."""
+    return not shared_words("past_tense").isdisjoint(_TOKEN.findall(fold(question)))
 
 
 @lru_cache(maxsize=1024)

@@ -8,8 +8,7 @@ query's stem does, with three letters or more ahead of it, or begins so.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from recall_loop.memory.search.query.lexical import TermGroup, has_digit
 
@@ -19,8 +18,9 @@ MOST_COMPOUNDS = 8
 # The last part of a compound is what it is, the first one only what it has to do with.
 LAST_WEIGHT, FIRST_WEIGHT = 0.6, 0.4
 _SHORTEST, _LEAST_REST = 4, 3
-# Of those that a memory has for one stem, in a scope the most frequent of so many.
+# Compounds of one stem that are looked at.
 _MOST_COMPARED = 100
+_LAST_LETTER = "\U0010ffff"
 
 
 class CompoundVocabulary:
@@ -41,20 +41,12 @@ class CompoundVocabulary:
 
     def beginning_with(self, stem: str) -> list[str]:
         """Return the stems that begin with `stem` and are longer by three letters or more, at most 100."""
-        return list(_beginning(self._forward, stem))
+        return _beginning(self._forward, stem)
 
 
-def _beginning(ordered: Sequence[str], stem: str) -> Iterator[str]:
-    found = islice(ordered, bisect_left(ordered, stem), None)
-    longer = (each for each in _while_prefixed(found, stem) if len(each) >= len(stem) + _LEAST_REST)
-    return islice(longer, _MOST_COMPARED)
-
-
-def _while_prefixed(ordered: Iterator[str], stem: str) -> Iterator[str]:
-    for each in ordered:
-        if not each.startswith(stem):
-            return
-        yield each
+def _beginning(ordered: Sequence[str], stem: str) -> list[str]:
+    found = ordered[bisect_left(ordered, stem) : bisect_left(ordered, stem + _LAST_LETTER)]
+    return [each for each in found if len(each) >= len(stem) + _LEAST_REST][:_MOST_COMPARED]
 
 
 def with_compounds(

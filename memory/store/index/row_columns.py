@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _MOST = np.iinfo(np.uint16).max
-# Words of windows that are many for one index: what counting them takes is given back at once.
+# From so many words of windows on, the memory that counting them took is given back at once.
 _LARGE_WORDS = 1_000_000
 
 

@@ -46,8 +46,8 @@ _NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid")
 # look like its answer. A question or request is context of the next turn, which may be the reply (LIVE-2).
 _STATES = f"({{0}}.acts = 0 OR {{0}}.acts & {SpeechAct.STATEMENT.bit} != 0)"
 _ASKS = f"p.acts & {SpeechAct.QUESTION.bit | SpeechAct.REQUEST.bit} != 0"
-# What is forgotten earlier would go on being found by the windows of its neighbours (LIVE-7). Turns that were written
-# one after the other expire so; a day apart is at the same time.
+# The window of a turn that stays would go on showing what has expired (LIVE-7). Turns that were written one after
+# another also expire one after another: up to a day apart counts as the same time.
 _EXPIRY_SLACK = 86_400_000_000
 _STAYS = f"({{0}}.expires_at IS NULL OR {{0}}.expires_at >= r.expires_at - {_EXPIRY_SLACK})"
 _CONTEXT = _LINKS.format(

@@ -229,5 +229,5 @@ def test_a_full_disk(tmp_path: Path, root: Path) -> None:
             store.upsert([turn(300_000)])
             healed(store)
     finally:
-        # Chroma's threads let go of a closed store's files a moment later.
+        # The files of a store that was just closed may be held for a moment longer.
         wait_until(lambda: subprocess.run(["umount", str(disk)], capture_output=True, check=False).returncode == 0, 30)
