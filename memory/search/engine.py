@@ -64,6 +64,7 @@ def search_many(
     params: SearchParams | None = None,
     filters: Sequence[Filters] | None = None,
     limits: Sequence[int] | None = None,
+    reranked: Sequence[bool] | None = None,
     spoken: Sequence[str] | None = None,
     vectors: NDArray[np.float32] | None = None,
     reranker: Reranker | None = None,
@@ -80,6 +81,8 @@ def search_many(
         params: the options of all queries; None = the defaults.
         filters: filters for each query instead of those of `params`.
         limits: a limit for each query (1–1000) instead of that of `params`.
+        reranked: for each query whether it is reranked as `params` say, or not at all: queries that only support others
+            needn't be. None = all.
         spoken: a wording of each query that is embedded instead of it.
         vectors: float32 [q, d] of length one; nothing is embedded.
         reranker: reorders the best candidates instead of the built-in late interaction; see
@@ -97,7 +100,15 @@ def search_many(
     with observe_search(params.mode) as responses:
         params.check_supported()
         languages = None if vectors is not None else known_languages(store.embedder)
-        parsed = parse_queries(queries, params, spoken=spoken, limits=limits, filters=filters, languages=languages)
+        parsed = parse_queries(
+            queries,
+            params,
+            spoken=spoken,
+            limits=limits,
+            filters=filters,
+            reranked=reranked,
+            languages=languages,
+        )
         searches = {
             narrowed: _FilteredSearch.open(store, scope, narrowed, params, parts.fusion)
             for narrowed in dict.fromkeys(query.filters for query in parsed)

@@ -229,9 +229,14 @@ def _next_strategy(
     return (Strategy(known.used[-1]) if known.used else Strategy.DIRECT), [], offered
 
 
-def limit_parameter(weight: float) -> str:
-    """Return the name of the parameter that limits a query's results; minor queries only count at their top."""
-    return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
+def is_major(query: PlannedQuery) -> bool:
+    """Tell whether all results of a query count; of a minor one only the first do, and in any order as well."""
+    return query["weight"] >= _MAJOR_WEIGHT
+
+
+def limit_parameter(query: PlannedQuery) -> str:
+    """Return the name of the parameter that limits a query's results."""
+    return "limit" if is_major(query) else "minor_limit"
 
 
 def _parameters(settings: Settings, origin: str, advice: LlmAdvice, refinement: Refinement) -> dict[str, Any]:

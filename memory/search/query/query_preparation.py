@@ -126,6 +126,7 @@ def parse_queries(
     spoken: Sequence[str] | None,
     limits: Sequence[int] | None,
     filters: Sequence[Filters] | None,
+    reranked: Sequence[bool] | None = None,
     languages: frozenset[str] | None = None,
 ) -> list[ParsedQuery]:
     """Return the queries with their wordings, options and filters: the same for all, or each its own.
@@ -136,7 +137,7 @@ def parse_queries(
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
     """
     each = [params.filters] * len(queries) if filters is None else filters
-    for name, values in (("spoken", spoken), ("limits", limits), ("filters", each)):
+    for name, values in (("spoken", spoken), ("limits", limits), ("filters", each), ("reranked", reranked)):
         if values is not None and len(values) != len(queries):
             raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
     for text in (*queries, *(spoken or ())):
@@ -146,6 +147,8 @@ def parse_queries(
     for number, (query, given) in enumerate(zip(queries, each, strict=True)):
         text, narrowed = apply_time_suffix(query, given, reference) if params.time_suffixes else (query, given)
         options = params if limits is None else _limited(params, limits[number])
+        if reranked is not None and not reranked[number]:
+            options = options.model_copy(update={"rerank": False})
         time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
         understood = languages is None or (params.language or text_language(text)) in languages
         parsed.append(
@@ -159,8 +162,7 @@ def _limited(params: SearchParams, limit: int) -> SearchParams:
     if type(limit) is not int or not 1 <= limit <= MAX_RESULTS:
         raise InvalidInputError("limit", limit, f"an integer from 1 to {MAX_RESULTS}")
     pool = min(params.rerank_pool, max(DEFAULT_RERANK_POOL, RERANKED_PER_RESULT * limit))
-    learned = params.rerank_learned and limit >= params.limit
-    return params.model_copy(update={"limit": limit, "rerank_pool": pool, "rerank_learned": learned})
+    return params.model_copy(update={"limit": limit, "rerank_pool": pool})
 
 
 def _check(query: str) -> None:
@@ -216,6 +218,11 @@ class PreparedQuery:
     vectors: NDArray[np.float32] | None
     corrected: str | None = None
     tokens: NDArray[np.float32] | None = None
+
+    @property
+    def is_reranked(self) -> bool:
+        """Whether its best candidates are reranked, if there is a reranker."""
+        return self.parsed.options.rerank is not False
 
 
 def prepare_queries(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,16 +49,18 @@ class RerankStage:
     def apply(
         self, view: View, queries: Sequence[PreparedQuery], parts: Sequence[ScoredCandidates]
     ) -> list[ScoredCandidates]:
-        """Return each query's candidates as the stage orders them."""
-        if self.reranker is None:
+        """Return each query's candidates as the stage orders them; those of a query without reranking stay."""
+        reranked = {query: part for query, part in zip(queries, parts, strict=True) if query.is_reranked}
+        if self.reranker is None or not reranked:
             return list(parts)
         if isinstance(self.reranker, LateInteractionReranker):
             try:
-                _prepare(self.reranker, queries, parts)
+                _prepare(self.reranker, reranked)
             except RecallError as error:
                 self._note(self.reranker, error)
                 return list(parts)
-        return [self._ordered(view, query, part, self.reranker) for query, part in zip(queries, parts, strict=True)]
+        ordered = {query: self._ordered(view, query, part, self.reranker) for query, part in reranked.items()}
+        return [ordered.get(query, part) for query, part in zip(queries, parts, strict=True)]
 
     def _ordered(
         self, view: View, query: PreparedQuery, part: ScoredCandidates, reranker: Reranker
@@ -80,17 +82,15 @@ class RerankStage:
         self.reason = self.reason or f"reranker {reranker.name}: {error}"
 
 
-def _prepare(
-    reranker: LateInteractionReranker, queries: Sequence[PreparedQuery], parts: Sequence[ScoredCandidates]
-) -> None:
+def _prepare(reranker: LateInteractionReranker, found: Mapping[PreparedQuery, ScoredCandidates]) -> None:
     """Let all queries be compared with all their candidates at once."""
-    reranker.query_tokens = {query.parsed.embedded_text: query.tokens for query in queries if query.tokens is not None}
+    reranker.query_tokens = {query.parsed.embedded_text: query.tokens for query in found if query.tokens is not None}
     candidates: dict[int, float] = {}
-    for query, part in zip(queries, parts, strict=True):
+    for query, part in found.items():
         best = top_positions(part.scores, part.rowids, query.parsed.options.rerank_pool)
         for rowid, score in zip(part.rowids[best].tolist(), part.fused[best].tolist(), strict=True):
             candidates[rowid] = max(score, candidates.get(rowid, score))
-    reranker.prepare([query.parsed.embedded_text for query in queries], candidates)
+    reranker.prepare([query.parsed.embedded_text for query in found], candidates)
 
 
 def make_rerank_stage(

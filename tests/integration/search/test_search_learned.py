@@ -76,8 +76,9 @@ def test_a_small_pool_keeps_the_mixed_score(talk: MemoryStore) -> None:
 def test_supporting_queries_go_without(talk: MemoryStore) -> None:
     """Proves: RANK-2 (what a query gets doesn't depend on the others of its call)."""
     options = SearchParams(limit=20)
-    main, support = search_many(talk, [QUESTION, "choir news"], params=options, limits=[20, 6])
-    alone = search(talk, "choir news", params=SearchParams(limit=6, rerank_learned=False))
+    asked = [QUESTION, "choir news"]
+    main, support = search_many(talk, asked, params=options, limits=[20, 6], reranked=[True, False])
+    alone = search(talk, "choir news", params=SearchParams(limit=6, rerank=False))
     assert [hit.record.id for hit in main.hits] == [name for name, _ in found(talk)]
     # Texts that are embedded together differ from each alone in the last bits.
     assert [hit.score for hit in main.hits] == pytest.approx([score for _, score in found(talk)], abs=2e-6)
