@@ -60,13 +60,15 @@ def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> 
     statement, both of which are asked for, it has one, and beside that a word that nobody mentioned instead of the
     other. Single letters are passed over, and with them texts without blanks between words.
     """
-    own, other = _adjacent_stems(older), _adjacent_stems(newer)
-    known = older.stems | question
+    asked_for = question & older.terms
+    own = [pair for pair in _adjacent_stems(older) if asked_for.issuperset(pair)] if len(asked_for) > 1 else []
+    if not own:
+        return True
+    other, known = _adjacent_stems(newer), older.stems | question
     return not any(
         _is_replaced(kept, left, at, other, newer, known)
         for first, second in own
         for kept, left, at in ((first, second, 0), (second, first, 1))
-        if {kept, left} <= question & older.terms
     )
 
 

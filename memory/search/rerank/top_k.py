@@ -134,14 +134,13 @@ def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) 
     ranked = top_positions(part.scores, part.rowids, len(part.rowids))
     if filters.min_similarity:
         ranked = ranked[part.similarity[ranked] >= filters.min_similarity]
-    if not options.limit_per_type:
+    if options.limit_per_type:
+        kinds = part.kind_codes[ranked]
+        places = [np.flatnonzero(kinds == kind)[: options.limit] for kind in np.unique(kinds)]
+        ranked = ranked[np.sort(np.concatenate(places))] if places else ranked
+    else:
         ranked = ranked[: options.limit]
-    buckets: dict[int, int] = {}
-    chosen: list[int] = []
-    for position, kind in zip(ranked.tolist(), part.kind_codes[ranked].tolist(), strict=True):
-        buckets[kind] = buckets.get(kind, 0) + 1
-        if buckets[kind] <= options.limit:
-            chosen.append(position)
+    chosen = ranked.tolist()
     values = (part.rowids[chosen].tolist(), part.scores[chosen].tolist(), part.similarity[chosen].tolist())
     debug = [_debug_signals(part, position) if options.debug else None for position in chosen]
     return list(map(RankedRow, *values, debug, part.alignments(chosen)))
