@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,7 @@ def search_many(
     params: SearchParams | None = None,
     filters: Sequence[Filters] | None = None,
     limits: Sequence[int] | None = None,
+    modes: Sequence[SearchMode] | None = None,
     reranked: Sequence[bool] | None = None,
     spoken: Sequence[str] | None = None,
     vectors: NDArray[np.float32] | None = None,
@@ -81,6 +82,7 @@ def search_many(
         params: the options of all queries; None = the defaults.
         filters: filters for each query instead of those of `params`.
         limits: a limit for each query (1–1000) instead of that of `params`.
+        modes: a mode for each query instead of that of `params`.
         reranked: for each query whether it is reranked as `params` say, or not at all: queries that only support others
             needn't be. None = all.
         spoken: a wording of each query that is embedded instead of it.
@@ -106,6 +108,7 @@ def search_many(
             spoken=spoken,
             limits=limits,
             filters=filters,
+            modes=modes,
             reranked=reranked,
             languages=languages,
         )
@@ -138,9 +141,23 @@ def _given_vectors(
     return validate_vectors(store.embedder, vectors, count, store.dimension)
 
 
-def _signals_of(query: PreparedQuery, statistics: TermStatistics) -> tuple[bool, bool]:
-    """Return whether a query is compared by words, and whether words go first: enough of them are there to decide."""
-    return bool(query.groups), query.parsed.words_first and statistics.share_known(query) >= _ENOUGH_WORDS
+class _Signals(NamedTuple):
+    """What a query is compared by.
+
+    Attributes:
+        words, vectors: whether its words are looked up, and its vector is compared.
+        words_first: whether words decide, since enough of them are there.
+    """
+
+    words: bool
+    vectors: bool
+    words_first: bool
+
+    @classmethod
+    def of(cls, query: PreparedQuery, statistics: TermStatistics) -> _Signals:
+        """Return the signals of one query."""
+        words_first = query.parsed.words_first and statistics.share_known(query) >= _ENOUGH_WORDS
+        return cls(bool(query.groups), query.vectors is not None, words_first)
 
 
 @dataclass(frozen=True)
@@ -232,12 +249,12 @@ class _FilteredSearch:
         positions = [pool.positions_of(rowids) for rowids in proposed]
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
         # A query without words is judged by meaning alone, one that isn't understood mostly by words.
-        kinds = [_signals_of(query, statistics) for query in queries]
+        kinds = [_Signals.of(query, statistics) for query in queries]
         for kind in dict.fromkeys(kinds):
             found = zip(queries, positions, kinds, strict=True)
             alike = {query: part for query, part, own in found if len(part) and own == kind}
             if alike:
-                ranked |= self._rank_alike(alike, pool, statistics, stage, words_go_first=kind[1])
+                ranked |= self._rank_alike(alike, pool, statistics, stage, words_go_first=kind.words_first)
         return ranked
 
     def _rank_alike(

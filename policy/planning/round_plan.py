@@ -28,7 +28,6 @@ from recall_loop.state.types import ContentType, SearchMode, Strategy, ToolName
 
 PLAN_ORIGIN, REFINE_ORIGIN = "plan", "refine"
 _STRATEGY_QUERIES = 2
-_MAJOR_WEIGHT = 0.8
 _MINOR_LIMIT = 6
 MAX_LIMIT = 1000
 _TOOLS = {
@@ -227,16 +226,6 @@ def _next_strategy(
         if kept:
             return strategy, kept, offered
     return (Strategy(known.used[-1]) if known.used else Strategy.DIRECT), [], offered
-
-
-def is_major(query: PlannedQuery) -> bool:
-    """Tell whether all results of a query count; of a minor one only the first do, and in any order as well."""
-    return query["weight"] >= _MAJOR_WEIGHT
-
-
-def limit_parameter(query: PlannedQuery) -> str:
-    """Return the name of the parameter that limits a query's results."""
-    return "limit" if is_major(query) else "minor_limit"
 
 
 def _parameters(settings: Settings, origin: str, advice: LlmAdvice, refinement: Refinement) -> dict[str, Any]:

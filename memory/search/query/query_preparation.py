@@ -126,6 +126,7 @@ def parse_queries(
     spoken: Sequence[str] | None,
     limits: Sequence[int] | None,
     filters: Sequence[Filters] | None,
+    modes: Sequence[SearchMode] | None = None,
     reranked: Sequence[bool] | None = None,
     languages: frozenset[str] | None = None,
 ) -> list[ParsedQuery]:
@@ -137,7 +138,8 @@ def parse_queries(
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
     """
     each = [params.filters] * len(queries) if filters is None else filters
-    for name, values in (("spoken", spoken), ("limits", limits), ("filters", each), ("reranked", reranked)):
+    own = {"spoken": spoken, "limits": limits, "filters": each, "modes": modes, "reranked": reranked}
+    for name, values in own.items():
         if values is not None and len(values) != len(queries):
             raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
     for text in (*queries, *(spoken or ())):
@@ -147,6 +149,8 @@ def parse_queries(
     for number, (query, given) in enumerate(zip(queries, each, strict=True)):
         text, narrowed = apply_time_suffix(query, given, reference) if params.time_suffixes else (query, given)
         options = params if limits is None else _limited(params, limits[number])
+        if modes is not None:
+            options = options.model_copy(update={"mode": modes[number]})
         if reranked is not None and not reranked[number]:
             options = options.model_copy(update={"rerank": False})
         time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
