@@ -145,19 +145,20 @@ class _Signals(NamedTuple):
     """What a query is compared by.
 
     Attributes:
-        words, vectors: whether its words are looked up, and its vector is compared.
+        worded: whether it has words.
+        legs: the retrievers that run.
         words_first: whether words decide, since enough of them are there.
     """
 
-    words: bool
-    vectors: bool
+    worded: bool
+    legs: tuple[str, ...]
     words_first: bool
 
     @classmethod
     def of(cls, query: PreparedQuery, statistics: TermStatistics) -> _Signals:
         """Return the signals of one query."""
         words_first = query.parsed.words_first and statistics.share_known(query) >= _ENOUGH_WORDS
-        return cls(bool(query.groups), query.vectors is not None, words_first)
+        return cls(bool(query.groups), query.parsed.legs, words_first)
 
 
 @dataclass(frozen=True)

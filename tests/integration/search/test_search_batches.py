@@ -58,7 +58,7 @@ def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(store
 @given(
     chosen=st.lists(st.sampled_from(QUERIES), min_size=2, max_size=12),
     limits=st.randoms(use_true_random=False),
-    mode=st.sampled_from([SearchMode.FTS, SearchMode.VECTOR, SearchMode.HYBRID]),
+    modes=st.lists(st.sampled_from([SearchMode.FTS, SearchMode.VECTOR, SearchMode.HYBRID]), min_size=12, max_size=12),
     filters=st.sampled_from([Filters(), Filters(tags=("odd",)), Filters(conversation_id="c1", tags=("odd",))]),
     held=st.booleans(),
 )
@@ -68,7 +68,7 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
     monkeypatch: pytest.MonkeyPatch,
     chosen: list[str],
     limits: random.Random,
-    mode: SearchMode,
+    modes: list[SearchMode],
     filters: Filters,
     held: bool,
 ) -> None:
@@ -76,11 +76,11 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
     with monkeypatch.context() as patch:
         patch.setattr(tenant_cache, "INDEXED_ROWS", 200_000 if held else 0)
         stored._session.cache.clear()
-        each, options = [limits.randint(1, 20) for _ in chosen], SearchParams(filters=filters, mode=mode, debug=True)
-        together = search_many(stored, chosen, params=options, limits=each)
+        each, options = [limits.randint(1, 20) for _ in chosen], SearchParams(filters=filters, debug=True)
+        together = search_many(stored, chosen, params=options, limits=each, modes=modes[: len(chosen)])
         alone = [
-            search_many(stored, [query], params=options, limits=[limit])[0]
-            for query, limit in zip(chosen, each, strict=True)
+            search(stored, query, params=options.model_copy(update={"limit": limit, "mode": mode}))
+            for query, limit, mode in zip(chosen, each, modes, strict=False)
         ]
     assert [_told(found) for found in together] == [_told(found) for found in alone]
     assert any(found.hits for found in alone)

@@ -9,6 +9,7 @@ import pytest
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.bridges import feedback_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, make_query
+from recall_loop.policy.planning.query_search import is_major, limit_parameter, query_mode
 from recall_loop.policy.planning.refinement import likely_slips, may_be_misspelt, plan_refinement
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
@@ -24,7 +25,7 @@ from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import ContentType, QuerySource, Strategy, ToolName
+from recall_loop.state.types import ContentType, QuerySource, SearchMode, Strategy, ToolName
 from recall_loop.text.words.tokens import query_terms, stems
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -442,3 +443,17 @@ def test_an_empty_query_is_planned_again_once_the_filters_changed():
     ).plan
     assert not keys & {query_terms(query["text"]) for query in same["queries"]}
     assert keys & {query_terms(query["text"]) for query in other["queries"]}
+
+
+@pytest.mark.parametrize("source", list(QuerySource))
+def test_what_only_repeats_the_question_is_searched_by_words(source):
+    """Proves: COST-1, QUERY-1. What brings words of its own is searched by meaning too."""
+    minor = make_query("red boat", source, 0.5)
+    told = {QuerySource.FEEDBACK, QuerySource.STATEMENT, QuerySource.MEMBER, QuerySource.PHRASE}
+    embedded = source in told | {QuerySource.LLM}
+    assert query_mode(minor, SearchMode.HYBRID) is (SearchMode.HYBRID if embedded else SearchMode.FTS)
+    assert query_mode(minor, SearchMode.VECTOR) is SearchMode.VECTOR  # who wants no words gets none
+    assert (is_major(minor), limit_parameter(minor)) == (False, "minor_limit")
+    major = make_query("red boat", source, 0.8)
+    assert query_mode(major, SearchMode.HYBRID) is SearchMode.HYBRID
+    assert (is_major(major), limit_parameter(major)) == (True, "limit")
