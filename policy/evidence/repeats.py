@@ -14,9 +14,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.wording import read_statements
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import Role
 from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stems, words
 
@@ -73,13 +75,13 @@ class _Found:
         """Remember the wording of the record at a place; it replaces an earlier one there."""
         self._wordings[place] = wording
         having = self._places.setdefault(wording.owner, {})
-        for stem in wording.first_stems:
-            having.setdefault(stem, []).append(place)
+        for first in wording.first_stems:
+            having.setdefault(first, []).append(place)
 
     def same(self, wording: _Wording) -> tuple[int, _Wording] | None:
         """Return place and wording of the first kept record that says the same."""
         having = self._places.get(wording.owner, {})
-        places = sorted({place for stem in wording.first_stems if stem in having for place in having[stem]})
+        places = sorted({place for first in wording.first_stems if first in having for place in having[first]})
         return next(
             ((place, self._wordings[place]) for place in places if wording.repeats(self._wordings[place])), None
         )
@@ -137,8 +139,14 @@ class _Wording:
 
     @cached_property
     def _values(self) -> frozenset[str]:
-        named = stems(" ".join(find_entities(self._text)))
-        return frozenset(named) | {stem for stem in self.stems if any(char.isdigit() for char in stem)}
+        named = (stem(word) for name in find_entities(self._text) for word in words(name))
+        return frozenset(named) | {each for each in self.stems if any(char.isdigit() for char in each)}
+
+    @cached_property
+    def _common_names(self) -> frozenset[str]:
+        """Names that are stop words elsewhere, such as "Per" and "Will": they aren't among the stems."""
+        capitalised = frozenset().union(*(each.capitalised for each in read_statements(self._text)))
+        return frozenset(word for word in capitalised if not stems(word))
 
     @classmethod
     def of(cls, entry: PoolEntry) -> _Wording | None:
@@ -154,6 +162,8 @@ class _Wording:
         # Nearly every pair ends here; what is costly to find out comes after.
         if len(few.stems) < _LEAST_SHARE * len(many.stems) or not few.stems <= many.stems:
             return False
-        if self._negations != other._negations or (self.speaker != other.speaker and self.assists == other.assists):
+        if self._negations != other._negations or self._common_names != other._common_names:
+            return False
+        if self.speaker != other.speaker and self.assists == other.assists:
             return False
         return few.stems == many.stems or not (many.stems - few.stems) & many._values

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
-from recall_loop.policy.facts.subjects import same_attribute, same_owner, same_thing
+from recall_loop.policy.facts.subjects import same_attribute, same_label, same_matter, same_owner, same_thing
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.state.types import SpeechAct
@@ -74,19 +74,28 @@ def surest_correction(
 
 
 def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
-    """Tell whether two statements may be about the same: one with a mark of change of it, or both beginning alike.
+    """Tell whether two statements may be about the same: one with a mark of change of it, or both worded alike.
 
     "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
     "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
-    if not same_thing(older, newer, question):
+    if not (same_thing(older, newer, question) and same_label(older, newer)):
         return False
     if newer.marks:
         return same_owner(older, newer) and same_attribute(older, newer, question)
+    return not _asks_of_another(older, newer, question) and _same_wording(older, newer, question)
+
+
+def _asks_of_another(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether a value that is asked for and begins the older statement is missing in the newer one."""
     opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
-    if not {_ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question):
-        return False
+    return not {_ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question)
+
+
+def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     if min(len(older.numbers - newer.numbers), len(newer.numbers - older.numbers)) > 1:
+        return False
+    if not same_matter(older, newer, frozenset(term.removeprefix(_ASKED_VALUE) for term in question)):
         return False
     if not (older.text.isascii() and newer.text.isascii()):
         return True

@@ -1,4 +1,4 @@
-"""Whether a change is one of what the older statement is about: of the same owner's thing, and of the thing itself.
+"""Whether two statements are about the same: a change is one of the same owner's thing, and of the thing itself.
 
 "My neighbour sold his Volvo" changes nothing about the Volvo that I drive, "Our router has changed colour" nothing
 about who made it, and "My brother lives in Paris now" nothing about where my sister lives (LIVE-4).
@@ -6,6 +6,8 @@ about who made it, and "My brother lives in Paris now" nothing about where my si
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from difflib import SequenceMatcher
 from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import shared_words
@@ -14,6 +16,8 @@ from recall_loop.policy.facts.wording import Statement
 _NEAR = 2
 # Letters by which two forms are told to be of one word.
 _LEAST_COMMON = 4
+# So many things that are another make two statements ones about different things.
+_SEVERAL = 2
 
 
 def same_owner(older: Statement, newer: Statement) -> bool:
@@ -81,6 +85,63 @@ def _is_replaced(
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
     return bool(beside) and beside <= newer.terms - known
+
+
+def same_label(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements don't tell of two of a kind: "Room 12 costs 80", "Room 15 costs 95"."""
+    (first, label), (second, other) = _beginning(older), _beginning(newer)
+    return not (label and other and label != other and _alike(first, second))
+
+
+def same_matter(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
+    """Tell whether two statements that are worded alike, without a mark of change, may be about the same.
+
+    They aren't where each begins with another content word: "Anna is vegetarian", "Ben is vegetarian". Nor are they
+    where more than one thing is another, and what is asked for is among it: "5 mg of ramipril in the morning", "20 mg
+    of atorvastatin at night".
+
+    Args:
+        older: what was stated.
+        newer: what was stated later.
+        asked: the content words, names and numbers of the question.
+    """
+    if not _alike(_beginning(older)[0], _beginning(newer)[0]):
+        return False
+    replaced = list(_replaced(older, newer))
+    return len(replaced) < _SEVERAL or not any(_names_another(old, new, asked) for old, new in replaced)
+
+
+def _beginning(statement: Statement) -> tuple[str, str]:
+    """Return the stem of the first content word, and the name, number or sign right behind it; empty if there is none.
+
+    "Room 12", "the ferry Kari", "note A3".
+    """
+    ordered = statement.ordered
+    at = next((at for at, (_, term) in enumerate(ordered) if term in statement.terms), len(ordered))
+    behind = ordered[at + 1][0] if at + 1 < len(ordered) else ""
+    labels = behind in statement.capitalised or any(sign.isdigit() for sign in behind)
+    return ordered[at][1] if at < len(ordered) else "", behind if labels else ""
+
+
+def _alike(first: str, second: str) -> bool:
+    """Tell whether two stems are of one word: equal, or with the same first letters."""
+    least = min(len(first), len(second))
+    return first == second or (least >= _LEAST_COMMON and first[:_LEAST_COMMON] == second[:_LEAST_COMMON])
+
+
+def _replaced(older: Statement, newer: Statement) -> Iterator[tuple[set[str], set[str]]]:
+    """Yield the words of the older statement that others stand for in the newer one, and these, as words and stems."""
+    first, second = older.ordered, newer.ordered
+    compared = SequenceMatcher(None, [term for _, term in first], [term for _, term in second], autojunk=False)
+    for kind, start, end, other_start, other_end in compared.get_opcodes():
+        if kind == "replace":
+            old, new = first[start:end], second[other_start:other_end]
+            yield {form for pair in old for form in pair}, {form for pair in new for form in pair}
+
+
+def _names_another(old: set[str], new: set[str], asked: frozenset[str]) -> bool:
+    """Tell whether something asked for is among what was replaced, and not in another form among what replaces it."""
+    return any(not any(_alike(each, other) for other in new) for each in old & asked)
 
 
 def _adjacent_stems(statement: Statement) -> list[tuple[str, str]]:

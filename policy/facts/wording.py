@@ -133,9 +133,14 @@ class Statement:
         return shared_words("dates").intersection(token for token, _ in self._found)
 
     @cached_property
+    def capitalised(self) -> frozenset[str]:
+        """Its capitalised words, except at the beginning."""
+        return _capitalised(self.text)
+
+    @cached_property
     def names(self) -> frozenset[str]:
-        """Its capitalised words, except at the beginning; none in German, where all nouns are."""
-        return _names(self.text) if self._language != "de" else frozenset()
+        """The same as far as they are names; none in German, where all nouns are capitalised."""
+        return self.capitalised if self._language != "de" else frozenset()
 
     @property
     def marks(self) -> frozenset[str]:
@@ -261,9 +266,9 @@ def _is_number(token: str) -> bool:
     )
 
 
-def _names(sentence: str) -> frozenset[str]:
+def _capitalised(sentence: str) -> frozenset[str]:
     words = [match.group() for match in _TOKEN.finditer(sentence)]
-    names = (fold(word) for word in words[1:] if word[0].isupper() and len(word) > 1)
+    names = (fold(word) for word in words[1:] if word[0].isupper() and word != "I")
     return frozenset(names) - shared_words("dates")
 
 

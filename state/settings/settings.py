@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     coverage_enough: UnitFloat = Field(0.8, description="Coverage required to stop with `enough_facts` (STOP-2).")
     strong_first_coverage: UnitFloat = Field(1.0, description="Coverage that makes a first pass very strong (STOP-3).")
     strong_first_similarity: UnitFloat = Field(
-        0.75, description="Best similarity that makes a first pass very strong (STOP-3)."
+        0.55, description="Best similarity that makes a first pass very strong (STOP-3)."
     )
 
     refine_min_similarity: UnitFloat = Field(0.5, description="Refine below this mean similarity (LOOP-5).")

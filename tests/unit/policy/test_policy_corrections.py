@@ -30,6 +30,9 @@ CORRECTED = [
     ("Mi piso está en Vigo.", "Nos hemos mudado a Lugo.", "¿Dónde está mi hogar?"),
     ("Мой дом в Туле.", "Я переехал в Орёл.", "Где моё жильё?"),
     ("我家在武汉。", "我搬到天津了。", "我住在哪里？"),
+    ("Dad gets 2 ml of syrup at noon.", "Dad gets 4 ml of syrup at noon.", "How much syrup does Dad get?"),
+    ("Ines lives in Cork.", "Ines lives in Derry.", "Who lives in Cork?"),
+    ("I moved to Cork.", "I moved to Derry in May.", "Where do I live?"),
     ("My friend drives a Volvo.", "My friend sold his Volvo.", "What does my friend drive?"),
 ]
 UNRELATED = [
@@ -143,6 +146,17 @@ def test_questions_about_the_past(question, past):
         ("I live in Hull and my boat is called Kim.", "I moved to York.", "What is my boat called?"),
         ("My number is 91 34 56 and my e-mail is a@b.no", "Our new e-mail is c@d.no", "What is my number?"),
         ("Mi tía vive en Vigo.", "Mi primo vive en Lugo ahora.", "¿Dónde vive mi tía?"),
+        ("Ines is allergic to nuts.", "Paul is allergic to nuts.", "Who is allergic to nuts?"),
+        ("Ines est végane.", "Zoé est végane.", "Qui est végane ?"),
+        ("Ines ist Schwimmerin.", "Zoe ist Schwimmerin.", "Wer ist Schwimmerin?"),
+        ("小丽吃素。", "大卫吃素。", "谁吃素?"),
+        ("Dad gets 2 ml of syrup at noon.", "Dad gets 9 ml of drops at midnight.", "How much syrup does Dad get?"),
+        ("My uncle works in Cork.", "My aunt works in Derry.", "Who works in Cork?"),
+        ("The tram Luna leaves at six.", "The tram Vega leaves at ten.", "When does the Luna leave?"),
+        ("Das Boot Luna kostet acht Euro.", "Das Boot Vega kostet neun Euro.", "Was kostet die Luna?"),
+        ("Hall B has two doors.", "Hall C has six doors.", "How many doors does hall B have?"),
+        ("Order 4071 was sent on Monday.", "Order 4096 was sent on Friday.", "When was order 4071 sent?"),
+        ("Row C7: the plant number 7 is a fern.", "Row C9: the plant number 9 is a palm.", "Which plants are there?"),
     ],
 )
 def test_another_thing_of_the_same_kind_corrects_nothing(older, newer, question):
