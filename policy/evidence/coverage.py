@@ -35,6 +35,7 @@ from recall_loop.text.words.related_terms import RelatedTermsTable, related_term
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import index_stems, stems, words
+from recall_loop.text.words.verb_forms import other_forms
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
 _WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
@@ -83,7 +84,10 @@ def _facet(
     """Return a facet; `verbs` are words of the question with the prepositions behind them (looks: looks after)."""
     terms = list(dict.fromkeys(stems(text, language)))
     asked = (word for word in words(text) if stem(word, language) in terms) if kind == PHRASE else ()
-    synonyms = {stem(word, language): _alternatives(word, table, verbs.get(word)) for word in asked}
+    synonyms = {
+        term: sorted({*_alternatives(word, table, verbs.get(word)), *other_forms(term, language)})
+        for word, term in ((word, stem(word, language)) for word in asked)
+    }
     return {
         "text": text,
         "kind": kind,

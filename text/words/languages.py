@@ -32,6 +32,8 @@ _UNMISTAKABLE = ("zh", "ru")
 _READ_WORDS = 200
 # A stop word that English doesn't have says as much as two that it has.
 _SURE, _LOAN = 2, 1
+# Of a question that may ask for a name.
+_NAMING_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class LanguageWords:
         asking: verbs of asking and reporting.
         pronouns: pronouns of the third person.
         numbers: numbers in words.
+        naming: pattern of questions for a name; its group is the verb. Empty = none.
         answers: patterns of questions by the kind of answer that they ask for, as they are written.
         lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
         loans: its stop words that English text has too.
@@ -55,6 +58,7 @@ class LanguageWords:
     pronouns: frozenset[str]
     numbers: frozenset[str]
     answers: Mapping[str, str]
+    naming: str
     lists: str
     loans: frozenset[str]
 
@@ -65,7 +69,8 @@ class LanguageWords:
         found = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
         stop = frozenset(fold(lists["stop"]).split()) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))
-        return cls(stop=stop, answers=answers, lists=lists.get("lists", ""), **found)
+        naming, several = lists.get("naming", ""), lists.get("lists", "")
+        return cls(stop=stop, answers=answers, naming=naming, lists=several, **found)
 
 
 @cache
@@ -85,6 +90,21 @@ def stop_words(language: str) -> frozenset[str]:
 def asking_words(language: str) -> frozenset[str]:
     """Return the verbs of asking and reporting of a language, and of those that `stop_words` always has."""
     return ASKING_WORDS.union(*(known.asking for known in _applying(language)))
+
+
+_ENGLISH_NAMING = r"what\b.*\b(called|named)\b"
+
+
+@lru_cache(maxsize=1024)
+def naming_verbs(question: str, language: str) -> frozenset[str]:
+    """Return the folded verb by which a question asks for a name: "called" in "what is my dog called?"; mostly empty.
+
+    What is asked for is the dog. A cat that "is called" something is no better an answer than "my dog is Rex".
+    """
+    known = language_words().get(language)
+    pattern = known.naming if known else _ENGLISH_NAMING if language == ENGLISH else ""
+    found = re.search(rf"\b(?:{pattern})", question[:_NAMING_CHARACTERS], re.IGNORECASE) if pattern else None
+    return frozenset(fold(group) for group in found.groups() if group) if found else frozenset()
 
 
 def _applying(language: str) -> list[LanguageWords]:

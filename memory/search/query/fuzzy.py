@@ -31,7 +31,8 @@ from recall_loop.memory.search.query.lexical import MAX_LENGTH, SpellingIndex, T
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH, stop_words
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import word_forms, words
+from recall_loop.text.words.tokens import text_language, word_forms, words
+from recall_loop.text.words.verb_forms import other_forms
 
 MOST_VARIANTS = 8
 # Of a variant at one and at two steps; an exact match has 1.
@@ -171,7 +172,7 @@ def expand_query(query: str, vocabulary: Vocabulary, level: int, language: str |
     """
     locked = _locked(query) if level else frozenset()
     groups: dict[str, TermGroup] = {}
-    for word, forms in word_forms(query, language):
+    for word, forms in _query_forms(query, language):
         if forms[0] not in groups:
             near = _variants(word, vocabulary, level, locked) if level else ()
             typos = ((each.stem, WEIGHTS[each.steps]) for each in near if each.stem not in forms)
@@ -185,11 +186,17 @@ _PART = 0.3
 
 def term_groups(query: str, language: str | None = None) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order, without any variants but its other forms."""
-    forms = {forms[0]: forms for _, forms in reversed(word_forms(query, language))}
+    forms = {forms[0]: forms for _, forms in reversed(_query_forms(query, language))}
     return [
         TermGroup(stem, tuple((form, _PART if len(form) == 1 < len(stem) else 1.0) for form in forms[stem]))
         for stem in reversed(forms)
     ]
+
+
+def _query_forms(query: str, language: str | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the words of a query as `word_forms` does, with the other forms of irregular verbs."""
+    code = language or text_language(query)
+    return [(word, (*forms, *sorted(other_forms(forms[0], code)))) for word, forms in word_forms(query, language)]
 
 
 def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | None:

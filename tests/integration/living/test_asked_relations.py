@@ -40,6 +40,12 @@ NEVER_TOLD = [
     "Who runs the chess club?",
     *FROM_NOBODY,
 ]
+IRREGULAR = [
+    ("Wo schläft Nele?", "Ich schlafe im Wohnwagen am See."),
+    ("Was verträgt Nele nicht?", "Ich vertrage keine Nüsse."),
+    ("Wann wäscht Nele?", "Ich wasche mittwochs die Vorhänge."),
+    ("Welches Rad fährt Nele?", "Ich fahre ein grünes Rad."),
+]
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +76,38 @@ def test_what_was_never_told_is_not(store, asked):
     result = retrieve(asked, store=store)
     assert result.stop.reason is not StopReason.COVERED
     assert result.confidence.label is not ConfidenceLabel.HIGH
+
+
+@pytest.mark.parametrize(
+    ("other", "told", "asked", "reply"),
+    [
+        ("My goat is called Pip.", "My hen is Dot.", "What is my hen called?", "Noted."),
+        ("Meine Ziege heißt Pip.", "Mein Huhn ist Dot.", "Wie heißt mein Huhn?", "Notiert."),
+        ("Mi cabra se llama Pip.", "Mi gallina es Dot.", "¿Cómo se llama mi gallina?", "Anotado."),
+        ("Ma chèvre s'appelle Pip.", "Ma poule, c'est Dot.", "Comment s'appelle ma poule ?", "Noté."),
+        ("Мою козу зовут Пип.", "Моя курица — Дот.", "Как зовут мою курицу?", "Записал."),
+    ],
+)
+def test_who_asks_for_a_name_asks_for_the_thing(other, told, asked, reply):
+    """What has the verb of the question isn't the answer. Proves: QUERY-3, OPEN-4."""
+    turns = [("user", other), ("assistant", reply), ("user", told), ("assistant", reply)]
+    with MemoryStore.in_memory() as filled:
+        filled.upsert(
+            {"id": f"t{at}", "kind": "message", "role": role, "text": text, "conversation_id": "c", "position": at}
+            for at, (role, text) in enumerate(turns)
+        )
+        assert retrieve(asked, store=filled).facts[0].text == told
+
+
+@pytest.mark.parametrize(("asked", "told"), IRREGULAR)
+def test_irregular_forms_are_of_one_verb(asked, told):
+    """A note in the first person, asked for in the third. Proves: OPEN-4."""
+    others = ["Die Heizung kostet 90 Euro.", "Am Sonntag ist der Lauf um zehn.", "Mein Onkel kommt aus Linz."]
+    notes = [*others, *(text for _, text in IRREGULAR)]
+    with MemoryStore.in_memory() as filled:
+        filled.upsert(
+            {"id": f"n{at}", "kind": "message", "role": "user", "author": "Nele", "text": text, "conversation_id": "c"}
+            for at, text in enumerate(notes)
+        )
+        result = retrieve(asked, store=filled)
+    assert result.facts[0].text == told and result.metadata["coverage"] == 1.0

@@ -8,6 +8,7 @@ from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import QUESTION_WORDS, STOP_WORDS
 from recall_loop.text.words.tokens import content_words, index_stems, stems, text_language, words
+from recall_loop.text.words.verb_forms import other_forms
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,41 @@ def test_content_words_leave_stop_words_of_the_language_out() -> None:
     assert content_words("Wann hat unser Hund Geburtstag?") == ["hund", "geburtstag"]
     assert content_words("宋雅静的直接原因是什么？") == ["宋", "雅静", "直接", "原因"]
     assert content_words("昨日は東京駅で") == ["昨日", "は", "東京駅", "で"]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What is my dog called?", ["dog"]),
+        ("What was the boat named?", ["boat"]),
+        ("Who called my dog?", ["called", "dog"]),
+        ("My dog is called Rex.", ["dog", "called", "rex"]),
+        ("Wie heißt unser Hund?", ["hund"]),
+        ("¿Cómo se llama mi perro?", ["perro"]),
+        ("Comment s'appelle mon chien ?", ["chien"]),
+        ("Как зовут мою собаку?", ["собаку"]),
+        ("What is it called?", ["called"]),
+    ],
+)
+def test_the_verb_by_which_a_name_is_asked_for_is_no_content(question: str, expected: list[str]) -> None:
+    """Proves: QUERY-3, OPEN-4. Where nothing else is left it stays."""
+    assert content_words(question) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "language"),
+    [
+        ("isst", "esse", "de"),
+        ("fährt", "fahre", "de"),
+        ("gegessen", "isst", "de"),
+        ("juega", "juego", "es"),
+        ("empezó", "empiezo", "es"),
+        ("boit", "bois", "fr"),
+        ("préfère", "préférer", "fr"),
+    ],
+)
+def test_forms_of_an_irregular_verb_are_told_to_be_of_one(asked: str, said: str, language: str) -> None:
+    """Proves: OPEN-4."""
+    first, second = (stem(fold(word), language) for word in (asked, said))
+    assert second in other_forms(first, language) | {first} and first not in other_forms(first, language)
+    assert not other_forms(first, "en")
