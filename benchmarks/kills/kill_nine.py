@@ -1,6 +1,6 @@
 """Kill a writer with SIGKILL at random moments, and look whether anything acknowledged was lost (STORE-4).
 
-    python benchmarks/kills/kill_nine.py [--moments N] [--jobs N] [--seed N]
+    python benchmarks/kills/kill_nine.py [--moments N] [--jobs N] [--seed N] [--longest X]
 
 Each moment: a process ingests, upserts, deletes, erases, rebuilds or compacts, and writes to a journal of
 its own, synced to disk, what it is about to do and what was acknowledged. It is killed. Then the store is
@@ -243,15 +243,16 @@ def forked(target: Any, *arguments: Any) -> int:
         os._exit(code)
 
 
-def moment(folder: Path, scenario: str, large: Path, rng: random.Random) -> bool:
+def moment(folder: Path, scenario: str, large: Path, rng: random.Random, longest: float) -> bool:
     """Kill one process at one moment; return whether the store is as it must be."""
     prepare(folder, scenario, large)
     number = forked(work, folder, scenario, rng.randrange(1 << 30))
     journal, from_start = folder / "journal.jsonl", rng.random() < 0.15
     end = time.monotonic() + 60
-    while not from_start and not journal.exists() and time.monotonic() < end:
+    # What is written first is that the store is open.
+    while not from_start and not (journal.exists() and journal.stat().st_size) and time.monotonic() < end:
         time.sleep(0.002)
-    time.sleep(rng.random() * _LONGEST_SECONDS[scenario])
+    time.sleep(rng.random() * longest * _LONGEST_SECONDS[scenario])
     os.kill(number, signal.SIGKILL)
     os.waitpid(number, 0)
     _, status = os.waitpid(forked(check, folder, scenario), 0)
@@ -260,7 +261,7 @@ def moment(folder: Path, scenario: str, large: Path, rng: random.Random) -> bool
     return status == 0
 
 
-def worker(folder: Path, moments: int, seed: int) -> None:
+def worker(folder: Path, moments: int, seed: int, longest: float) -> None:
     """Do the moments of one job; print a line for each that failed, and a count at the end, and raise if any did."""
     rng, failed = random.Random(seed), 0
     large = folder / "large"
@@ -269,7 +270,7 @@ def worker(folder: Path, moments: int, seed: int) -> None:
     for number in range(moments):
         scenario = "large" if number % 10 == 9 else SCENARIOS[number % 4]
         kept = folder / f"{number}-{scenario}"
-        if not moment(kept, scenario, large, rng):
+        if not moment(kept, scenario, large, rng, longest):
             failed += 1
             sys.stdout.write(f"failed: {scenario}, kept in {kept}\n")
     sys.stdout.write(json.dumps({"moments": moments, "failed": failed}) + "\n")
@@ -282,6 +283,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--moments", type=int, default=500, help="how many processes to kill (default: 500)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once (default: 2)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default: 1)")
+    parser.add_argument("--longest", type=float, default=1.0, help="share of the usual time that they may work at most")
     parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
     options = parser.parse_args(argv)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="kill-nine-"))
@@ -290,7 +292,7 @@ def main(argv: list[str] | None = None) -> int:
     find_speech_acts("thanks, see you on Friday")
     for job in range(options.jobs):
         share = options.moments // options.jobs + (job < options.moments % options.jobs)
-        jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job))
+        jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job, options.longest))
     failed = sum(os.waitpid(job, 0)[1] != 0 for job in jobs)
     seconds = time.monotonic() - started
     sys.stdout.write(
