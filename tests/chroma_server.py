@@ -15,8 +15,8 @@ from urllib.request import urlopen
 
 from tests.ports import free_port
 
-# The command that the package installs, without looking for it on the path.
-_RUN = "import sys; from chromadb.cli.cli import app; sys.exit(app())"
+# What the command that the package installs calls, without all else that it imports.
+_RUN = "import sys; from chromadb_rust_bindings import cli; cli(sys.argv)"
 _START_SECONDS = 60
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +21,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
     from recall_loop.memory.store.store import MemoryStore
+    from tests.foreign.postgres_backend import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[1]
 SNAPSHOTS = ROOT / "tests" / "snapshots"
@@ -32,6 +35,17 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if not os.environ.get("TEST_LLM_BASE_URL", "").startswith("https:"):
     os.environ["SSL_CERT_DIR"] = str(SNAPSHOTS)
     os.environ.pop("SSL_CERT_FILE", None)
+# Stores commit thousands of times, and a disk lets each commit wait, though no test ends the machine that runs it: what
+# a killed process has written is there in either place. A run needs some 2 GB; TMPDIR names another folder.
+MEMORY_FOLDER = Path("/dev/shm")
+if (
+    "TMPDIR" not in os.environ
+    and os.access(MEMORY_FOLDER, os.W_OK | os.X_OK)
+    and not os.statvfs(MEMORY_FOLDER).f_flag & os.ST_NOEXEC
+    and shutil.disk_usage(MEMORY_FOLDER).free > 4 << 30
+):
+    os.environ["TMPDIR"] = str(MEMORY_FOLDER)
+    tempfile.tempdir = None
 # What collection makes stays to the end: looking for garbage in it, then and later, takes a tenth of the run.
 gc.disable()
 
@@ -72,8 +86,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Begin to look for garbage, in what the tests make."""
+    """Begin to look for garbage, in what the tests make; in what is old seldom, which takes a tenth of a second."""
     gc.freeze()
+    gc.set_threshold(10_000, 10, 20)
     gc.enable()
 
 
@@ -101,6 +116,15 @@ def backend(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with closing(PostgresServer()) as server, stores_in(server):
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that runs, for all tests of a process."""
+    from tests.foreign.postgres_backend import PostgresServer
+
+    with closing(PostgresServer()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Kill a writer with SIGKILL at random moments, and look whether anything acknowledged was lost (STORE-4).
 
-    python benchmarks/kills/kill_nine.py [--moments N] [--jobs N] [--seed N]
+    python benchmarks/kills/kill_nine.py [--moments N] [--jobs N] [--seed N] [--longest X] [--lines N]
 
 Each moment: a process ingests, upserts, deletes, erases, rebuilds or compacts, and writes to a journal of
 its own, synced to disk, what it is about to do and what was acknowledged. It is killed. Then the store is
@@ -39,7 +39,7 @@ from recall_loop.state.scope import Scope
 from recall_loop.text.speech.speech_acts import find_speech_acts
 
 SCENARIOS = ("ingest", "upsert", "delete", "rebuild", "large")
-_LINES, _BATCH = 400, 20
+_BATCH = 20
 # From so many rows on Chroma keeps files of vectors beside its database.
 _LARGE = 1_100
 _LONGEST_SECONDS = {"ingest": 1.0, "upsert": 0.8, "delete": 0.8, "rebuild": 1.0, "large": 1.5}
@@ -176,7 +176,7 @@ def check_ingest(folder: Path, store: MemoryStore, ended: bool) -> None:
     assert found == [f"m{number}" for number in range(len(found))] and len(found) % _BATCH == 0, len(found)
     assert mark.line <= len(found) <= mark.line + _BATCH or ended, (mark, len(found))
     ingest_file(folder / "in.jsonl", store, options=IngestOptions(batch_size=_BATCH))
-    assert store.count() == _LINES
+    assert store.count() == (folder / "in.jsonl").read_bytes().count(b"\n")
 
 
 def check_calls(store: MemoryStore, entries: list[dict[str, Any]], base: Path) -> None:
@@ -209,13 +209,13 @@ def rows_of(store: MemoryStore) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def prepare(folder: Path, scenario: str, large: Path) -> None:
+def prepare(folder: Path, scenario: str, large: Path, lines: int) -> None:
     """Lay out what a moment begins with."""
     folder.mkdir(parents=True)
     if scenario == "large":
         shutil.copytree(large, folder, dirs_exist_ok=True)
     with (folder / "in.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(record(number, 0)) + "\n" for number in range(_LINES))
+        file.writelines(json.dumps(record(number, 0)) + "\n" for number in range(lines))
 
 
 def make_large(folder: Path) -> None:
@@ -243,15 +243,16 @@ def forked(target: Any, *arguments: Any) -> int:
         os._exit(code)
 
 
-def moment(folder: Path, scenario: str, large: Path, rng: random.Random) -> bool:
+def moment(folder: Path, scenario: str, large: Path, rng: random.Random, options: argparse.Namespace) -> bool:
     """Kill one process at one moment; return whether the store is as it must be."""
-    prepare(folder, scenario, large)
+    prepare(folder, scenario, large, options.lines)
     number = forked(work, folder, scenario, rng.randrange(1 << 30))
     journal, from_start = folder / "journal.jsonl", rng.random() < 0.15
     end = time.monotonic() + 60
-    while not from_start and not journal.exists() and time.monotonic() < end:
+    # What is written first is that the store is open.
+    while not from_start and not (journal.exists() and journal.stat().st_size) and time.monotonic() < end:
         time.sleep(0.002)
-    time.sleep(rng.random() * _LONGEST_SECONDS[scenario])
+    time.sleep(rng.random() * options.longest * _LONGEST_SECONDS[scenario])
     os.kill(number, signal.SIGKILL)
     os.waitpid(number, 0)
     _, status = os.waitpid(forked(check, folder, scenario), 0)
@@ -260,7 +261,7 @@ def moment(folder: Path, scenario: str, large: Path, rng: random.Random) -> bool
     return status == 0
 
 
-def worker(folder: Path, moments: int, seed: int) -> None:
+def worker(folder: Path, moments: int, seed: int, options: argparse.Namespace) -> None:
     """Do the moments of one job; print a line for each that failed, and a count at the end, and raise if any did."""
     rng, failed = random.Random(seed), 0
     large = folder / "large"
@@ -269,7 +270,7 @@ def worker(folder: Path, moments: int, seed: int) -> None:
     for number in range(moments):
         scenario = "large" if number % 10 == 9 else SCENARIOS[number % 4]
         kept = folder / f"{number}-{scenario}"
-        if not moment(kept, scenario, large, rng):
+        if not moment(kept, scenario, large, rng, options):
             failed += 1
             sys.stdout.write(f"failed: {scenario}, kept in {kept}\n")
     sys.stdout.write(json.dumps({"moments": moments, "failed": failed}) + "\n")
@@ -282,6 +283,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--moments", type=int, default=500, help="how many processes to kill (default: 500)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once (default: 2)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default: 1)")
+    parser.add_argument("--longest", type=float, default=1.0, help="share of the usual time that they may work at most")
+    parser.add_argument("--lines", type=int, default=400, help="how many lines are ingested (default: 400)")
     parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
     options = parser.parse_args(argv)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="kill-nine-"))
@@ -290,7 +293,7 @@ def main(argv: list[str] | None = None) -> int:
     find_speech_acts("thanks, see you on Friday")
     for job in range(options.jobs):
         share = options.moments // options.jobs + (job < options.moments % options.jobs)
-        jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job))
+        jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job, options))
     failed = sum(os.waitpid(job, 0)[1] != 0 for job in jobs)
     seconds = time.monotonic() - started
     sys.stdout.write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -24,6 +25,12 @@ def tab_to(page: Any, selector: str, most: int = 150) -> None:
 
 def texts(page: Any, selector: str) -> list[str]:
     return [str(text) for text in page.locator(selector).all_inner_texts()]
+
+
+def keep_picture(page: Any, name: str, folder: Path | None) -> None:
+    """Keep a screenshot for somebody to look at."""
+    if folder is not None:
+        page.screenshot(path=folder / name)
 
 
 def until(page: Any, expression: str, seconds: float = 20) -> None:

@@ -1,6 +1,6 @@
 """The inspector page in a real browser: a whole visit with the keyboard alone, and text that stays text.
 
-Screenshots are kept in the folder that SCREENSHOTS names, else in pytest's temporary one.
+Screenshots are kept in the folder that SCREENSHOTS names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from tests.e2e.page.browser_steps import BROWSER, tab_to, texts
+from tests.e2e.page.browser_steps import BROWSER, keep_picture, tab_to, texts
 
 HOSTILE = '<img src=x onerror="document.title=1"> <script>document.title=2</script> <b>Halvard</b> &amp; the kelp dryer'
 RUNS = {"Booked the supplier after three quotes": 0.9, "Wrote to one supplier": 0.5, "Lost the supplier's address": 0.1}
@@ -59,7 +59,7 @@ def ask(page: Any, question: str) -> None:
     page.locator("#said", has_text="confidence").wait_for(state="attached", timeout=60_000)
 
 
-def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> None:
+def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path | None) -> None:
     """Proves: OPS-1, TRAJ-3, TRAJ-5. Ask, watch, open a fact's evidence, compare past runs, switch the theme."""
     ask(page, QUESTION)
     assert texts(page, "#iterations h3")[0].startswith("Iteration 1: direct")
@@ -74,7 +74,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     tab_to(page, "#fact-1 .evidence summary")
     page.keyboard.press("Enter")
     assert first.locator(".evidence[open] blockquote").count() >= 1
-    page.screenshot(path=screenshots / "ask.png")
+    keep_picture(page, "ask.png", screenshots)
     page.reload()
     page.wait_for_selector("#types input", state="attached")
     ask(page, UNKNOWN)
@@ -82,7 +82,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     assert len(heads) >= 2 and len(set(heads)) == len(heads)
     assert page.locator("#iterations s").count() >= 1  # repeats, which weren't asked
     assert page.locator("#chart rect.bars").count() == page.locator("#chart circle.dot").count() >= 2
-    page.screenshot(path=screenshots / "iterations.png")
+    keep_picture(page, "iterations.png", screenshots)
     page.reload()
     page.wait_for_selector("#types input", state="attached")
     tab_to(page, "#tab-ask")
@@ -96,7 +96,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     tab_to(page, "#runs-found .card .tip button")
     tooltip = page.locator('.tip:focus-within [role="tooltip"]')
     assert tooltip.is_visible() and "how the run ended" in tooltip.inner_text().lower()
-    page.screenshot(path=screenshots / "runs.png")
+    keep_picture(page, "runs.png", screenshots)
     page.keyboard.press("Escape")
     assert not tooltip.is_visible()
     labels = page.locator("#runs-found .card .labels").first.inner_text()
@@ -115,7 +115,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
-    page.screenshot(path=screenshots / "dark.png")
+    keep_picture(page, "dark.png", screenshots)
 
 
 def test_text_from_the_store_is_never_html(page: Any) -> None:

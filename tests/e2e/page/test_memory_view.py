@@ -9,7 +9,7 @@ import pytest
 
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from tests.e2e.page.browser_steps import BROWSER, tab_to, texts, until
+from tests.e2e.page.browser_steps import BROWSER, keep_picture, tab_to, texts, until
 
 HOSTILE = '<img src=x onerror="document.title=1"> the kelp dryer is broken'
 TAGS = ["oak, ash", " two\nlines", "creaks"]
@@ -54,7 +54,7 @@ def enter(page: Any, selector: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_a_memory_is_read_changed_and_erased_with_the_keyboard_alone(page: Any, screenshots: Path) -> None:
+def test_a_memory_is_read_changed_and_erased_with_the_keyboard_alone(page: Any, screenshots: Path | None) -> None:
     """Proves: PAGE-1."""
     open_view(page)
     assert [text.startswith("fact") for text in shown(page)[:3]] == [True, True, False]
@@ -67,7 +67,7 @@ def test_a_memory_is_read_changed_and_erased_with_the_keyboard_alone(page: Any, 
         assert words in article
     assert "1 source no longer there" in article and "It was never changed." in article
     assert "Not recalled since" in article
-    page.screenshot(path=screenshots / "memory.png")
+    keep_picture(page, "memory.png", screenshots)
     enter(page, '#record-shown section[aria-label="Drawn from"] button')
     page.wait_for_selector('#record-shown article[aria-label="Record m1"]')
     assert "Facts drawn from it" in page.inner_text("#record-shown")
@@ -175,7 +175,9 @@ def test_an_empty_store_says_how_to_fill_it(page: Any) -> None:
 
 
 @pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1280, "light")])
-def test_axe_finds_nothing_on_any_width_in_any_theme(page: Any, width: int, theme: str, screenshots: Path) -> None:
+def test_axe_finds_nothing_on_any_width_in_any_theme(
+    page: Any, width: int, theme: str, screenshots: Path | None
+) -> None:
     """Proves: PAGE-1 (and nothing is wider than the screen)."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed").Axe()
     page.set_viewport_size({"width": width, "height": 800})
@@ -191,7 +193,7 @@ def test_axe_finds_nothing_on_any_width_in_any_theme(page: Any, width: int, them
     for name, look in looks.items():
         look()
         until(page, "document.getAnimations().length === 0")
-        found = axe.run(page, options={"runOnly": {"type": "tag", "values": RULES}})
+        found = axe.run(page, options={"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]})
         assert found.violations_count == 0, f"{name}:\n{found.generate_report()}"
-        page.screenshot(path=screenshots / f"{name}-{width}-{theme}.png")
+        keep_picture(page, f"{name}-{width}-{theme}.png", screenshots)
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), name

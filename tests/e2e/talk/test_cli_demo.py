@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import redirect_stdout
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -42,20 +44,25 @@ def test_the_bundled_memory_is_sound() -> None:
     assert all(record.created_at for record in good)
 
 
-def test_each_iteration_and_the_end_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def shown() -> str:
+    """What the command shows."""
+    with redirect_stdout(StringIO()) as output:
+        assert main(["demo"]) == 0
+    return output.getvalue()
+
+
+def test_each_iteration_and_the_end_are_shown(shown: str) -> None:
     """Proves: LOOP-1, STOP-2, CONF-2."""
-    assert main(["demo"]) == 0
-    text = capsys.readouterr().out
     for question in questions()[:4]:
-        assert str(question["about"]) in text
-    assert text.count("Iteration 1") == text.count("Stopped after") == text.count("Confidence") == 4
-    assert "a question that memory can't answer" not in text
+        assert str(question["about"]) in shown
+    assert shown.count("Iteration 1") == shown.count("Stopped after") == shown.count("Confidence") == 4
+    assert "a question that memory can't answer" not in shown
 
 
-def test_a_week_later_an_echo_is_no_answer_and_the_newer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_week_later_an_echo_is_no_answer_and_the_newer_comes_first(shown: str) -> None:
     """Proves: LIVE-2, LIVE-4."""
-    assert main(["demo"]) == 0
-    scenes = capsys.readouterr().out.partition("A week later")[2].split("you: ")[1:]
+    scenes = shown.partition("A week later")[2].split("you: ")[1:]
     never, again, told, corrected, asked = scenes
     for scene in (never, again):
         assert scene.split("\n")[1].startswith("low: ") and "memory: Nothing in memory about that." in scene

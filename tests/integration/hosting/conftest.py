@@ -1,9 +1,8 @@
-"""A PostgreSQL of this run's own, with a schema for each test."""
+"""A schema for each test in the tests' own PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -12,16 +11,10 @@ from tests.foreign.postgres_backend import PostgresServer
 PASSWORD = "hunter2-hunter2"
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    with closing(PostgresServer()) as running:
-        yield running
-
-
 @pytest.fixture
-def address(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
+def address(postgres: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a schema that isn't there yet, with a password that nothing may show."""
-    found = server.address(request.node.nodeid).replace("postgres:@", f"postgres:{PASSWORD}@")
+    found = postgres.address(request.node.nodeid).replace("postgres:@", f"postgres:{PASSWORD}@")
     assert PASSWORD in found
     yield found
-    server.drop(found)
+    postgres.drop(found)

@@ -165,19 +165,19 @@ BATCH = [{"id": f"q{n}", "messages": [{"role": "user", "content": QUESTION}], "m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capture", [False, True])
-def test_processes_of_a_batch_open_the_address(address: str, embedder: Any, tmp_path: Path, capture: bool) -> None:
-    """Proves: HOST-1, OPS-2 (there several processes may capture their runs, too)."""
+def test_processes_of_a_batch_open_the_address(address: str, embedder: Any, tmp_path: Path) -> None:
+    """Proves: HOST-1, OPS-2 (there several processes may capture their runs, too; none is without being told)."""
     filled(address, embedder)
     requests, output = lines(tmp_path / "q.jsonl", BATCH), tmp_path / "out.jsonl"
     with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
-        summary = run_batch(
-            requests, output, store=store, settings=Settings(capture_runs=capture), concurrency=4, workers=2
-        )
+        alone = run_batch(requests, tmp_path / "alone.jsonl", store=store)
+        assert alone.succeeded == 4 and store.count(Scope(), content_types=[ContentType.TRAJECTORY]) == 0
+        settings = Settings(capture_runs=True)
+        summary = run_batch(requests, output, store=store, settings=settings, concurrency=4, workers=2)
     assert (summary.succeeded, summary.failed) == (4, 0)
     assert PASSWORD not in output.read_text(encoding="utf-8")
     with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
-        assert store.count(Scope(), content_types=[ContentType.TRAJECTORY]) == (4 if capture else 0)
+        assert store.count(Scope(), content_types=[ContentType.TRAJECTORY]) == 4
 
 
 @pytest.mark.ray

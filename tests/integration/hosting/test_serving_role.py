@@ -16,16 +16,16 @@ from tests.foreign.postgres_backend import PostgresServer
 
 
 def test_the_role_of_the_composition_serves_and_moves(
-    server: PostgresServer, root: Path, tmp_path: Path, embedder: MiniLmEmbedder
+    postgres: PostgresServer, root: Path, tmp_path: Path, embedder: MiniLmEmbedder
 ) -> None:
     """Proves: SHIP-1, HOST-4, HOST-5."""
-    path = f"{server.programs}:{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "PGHOST": server.folder, "RECALL_PASSWORD": "it's"}
+    path = f"{postgres.programs}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PGHOST": postgres.folder, "RECALL_PASSWORD": "it's"}
     subprocess.run(["sh", str(root / "deploy" / "make-role.sh")], env=environment, check=True, capture_output=True)
-    with psycopg.connect(server.url) as connection:
+    with psycopg.connect(postgres.url) as connection:
         found = connection.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = 'recall'").fetchone()
     assert found == (False, False)
-    address = f"postgresql://recall@/recall?host={server.folder}"
+    address = f"postgresql://recall@/recall?host={postgres.folder}"
     records = [{"id": f"r{n}", "text": f"Boat {n} of the harbour.", "tags": ["t"]} for n in range(9)]
     with MemoryStore.open(tmp_path / "store", embedder=embedder) as store:
         for tenant in ("a", "b"):

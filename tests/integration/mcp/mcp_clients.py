@@ -13,6 +13,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+READ_TOOLS = {"retrieve", "search", "search_trajectories", "list", "history"}
 RECORDS: list[dict[str, Any]] = [
     {
         "id": "f1",

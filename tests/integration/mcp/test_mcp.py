@@ -10,9 +10,8 @@ import pytest
 from mcp import MCPError
 
 from recall_loop.state.request import RetrieveRequest
-from tests.integration.mcp.mcp_clients import client_of, data, fault, ids, spoken
+from tests.integration.mcp.mcp_clients import READ_TOOLS, client_of, data, fault, ids, spoken
 
-READ_TOOLS = {"retrieve", "search", "search_trajectories", "list", "history"}
 WRITE_TOOLS = READ_TOOLS | {"add", "update", "erase"}
 TOOLS = WRITE_TOOLS | {"forget"}
 DESTRUCTIVE = {"add": False, "update": True, "erase": True, "forget": True}
@@ -359,10 +358,3 @@ async def test_a_program_speaks_to_it_over_its_standard_streams(folder):
         ]
         assert hit["agent_id"] == "lena"
         assert data(await client.call_tool("erase", {"ids": [new]}))["erased"] == 1
-
-
-async def test_read_only_offers_nothing_that_writes(folder):
-    """Proves: OPS-6."""
-    async with spoken(folder, "--tenant", "shore", "--read-only") as client:
-        assert {tool.name for tool in (await client.list_tools()).tools} == READ_TOOLS
-        assert ids(await client.call_tool("search", {"query": "ferry", "mode": "fts"})) == {"s1"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mcp import MCPError
 
-from tests.integration.mcp.mcp_clients import client_of, data, spoken
+from tests.integration.mcp.mcp_clients import READ_TOOLS, client_of, data, ids, spoken
 
 
 async def test_memories_are_resources_newest_first(served):
@@ -45,14 +45,16 @@ async def test_no_resource_of_somebody_elses_is_read(served):
     assert "memory://records/s1" not in {one.uri for one in listed}
 
 
-async def test_over_standard_streams_the_operators_scope_bounds_resources(folder):
-    """Proves: OPS-6."""
+async def test_over_standard_streams_the_operators_scope_bounds_resources_and_nothing_is_written(folder):
+    """Proves: OPS-6 (with --read-only nothing that writes is offered)."""
     async with spoken(folder, "--tenant", "isle", "--agent", "lena", "--read-only") as client:
         listed = {one.uri for one in (await client.list_resources()).resources}
         (fact,) = (await client.read_resource("memory://records/f1")).contents
         with pytest.raises(MCPError, match="No such resource"):
             await client.read_resource("memory://records/f2")
         (message,) = (await client.get_prompt("use_memory")).messages
+        assert {tool.name for tool in (await client.list_tools()).tools} == READ_TOOLS
+        assert ids(await client.call_tool("search", {"query": "ferry", "mode": "fts"})) == {"f1"}
     assert listed == {"memory://recent", "memory://records/f1", "memory://records/t1"}
     assert fact.text.startswith("The ferry leaves at nine.")
     assert "Recall before" in message.content.text and "Remember as you go" not in message.content.text

@@ -1,10 +1,10 @@
-"""A PostgreSQL of the tests' own, and schemas in it."""
+"""Schemas in the tests' own PostgreSQL, and scripts beside them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,13 +12,6 @@ from tests.foreign.postgres_backend import PostgresServer
 from tests.processes.forked_process import ForkedProcess
 
 _NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A running PostgreSQL."""
-    with closing(PostgresServer()) as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sqlite3
 import time
@@ -66,13 +67,28 @@ def records():
     return [*talk, *facts[:3], run, *facts[4:]]
 
 
-@pytest.fixture(params=["folder", "postgres"])
-def place(request, tmp_path):
-    """Where a store of 800 records by the first embedder is."""
-    found = str(tmp_path / "store") if request.param == "folder" else request.getfixturevalue("address")
-    with MemoryStore.open(found, embedder=Words("1")) as store:
+def fill(place):
+    """Write a store of 800 records by the first embedder."""
+    with MemoryStore.open(place, embedder=Words("1")) as store:
         for tenant in TENANTS:
             store.upsert(records(), tenant=tenant)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A closed store in a folder, to be copied."""
+    path = tmp_path_factory.mktemp("filled") / "store"
+    fill(path)
+    return path
+
+
+@pytest.fixture(params=["folder", "postgres"])
+def place(request, tmp_path):
+    """Where a store is that was filled."""
+    if request.param == "folder":
+        return str(shutil.copytree(request.getfixturevalue("filled"), tmp_path / "store"))
+    found = request.getfixturevalue("address")
+    fill(found)
     return found
 
 

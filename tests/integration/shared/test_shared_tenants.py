@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import psycopg
@@ -22,15 +23,15 @@ from tests.foreign.postgres_backend import PostgresServer
 MINE, THEIRS = "mine", "theirs"
 
 
-@pytest.fixture
-def store(postgres: PostgresServer) -> Iterator[MemoryStore]:
-    """A store of two tenants that a role serves which is no superuser."""
+@contextmanager
+def served(postgres: PostgresServer, name: str) -> Iterator[MemoryStore]:
+    """Open a new store of two tenants that a role serves which is no superuser."""
     with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute("DROP DATABASE IF EXISTS served")
-        connection.execute("DROP ROLE IF EXISTS server")
-        connection.execute("CREATE ROLE server LOGIN")
-        connection.execute("CREATE DATABASE served OWNER server")
-    place = postgres.url.replace("postgres:@", "server@").replace("/postgres?", "/served?")
+        connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())
+        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'server'").fetchone():
+            connection.execute("CREATE ROLE server LOGIN")
+        connection.execute(f"CREATE DATABASE {name} OWNER server".encode())
+    place = postgres.url.replace("postgres:@", "server@").replace("/postgres?", f"/{name}?")
     with MemoryStore.open(place, embedder=WordHashEmbedder(), indexed_attributes=["team", "size"]) as opened:
         for tenant in (MINE, THEIRS):
             records = [
@@ -47,15 +48,23 @@ def store(postgres: PostgresServer) -> Iterator[MemoryStore]:
 
 
 @pytest.fixture
-def embedding(store: MemoryStore) -> None:
-    """New vectors of all records are kept aside, as embedding them was cut off."""
+def store(postgres: PostgresServer) -> Iterator[MemoryStore]:
+    with served(postgres, "served") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def embedding(postgres: PostgresServer) -> Iterator[MemoryStore]:
+    """A store, not to be written to, whose new vectors are all kept aside, as embedding was cut off."""
 
     def stop(done: int, total: int) -> None:
         if done == total:
             raise InterruptedError
 
-    with pytest.raises(InterruptedError):
-        store.maintenance.rebuild(embedder=WordHashEmbedder(), embedding=stop)
+    with served(postgres, "embedding") as opened:
+        with pytest.raises(InterruptedError):
+            opened.maintenance.rebuild(embedder=WordHashEmbedder(), embedding=stop)
+        yield opened
 
 
 def test_a_statement_without_its_predicate_gives_the_tenants_own_rows_only(store: MemoryStore) -> None:
@@ -73,11 +82,10 @@ def test_a_statement_without_its_predicate_gives_the_tenants_own_rows_only(store
     assert record_queries.count_matching(every, whole) == 4 and record_queries.list_tenants(every) == [MINE, THEIRS]
 
 
-@pytest.mark.usefixtures("embedding")
 @pytest.mark.parametrize("table", [*GUARDED, "reembedded"])
-def test_every_table_of_rows_is_guarded(store: MemoryStore, table: str) -> None:
+def test_every_table_of_rows_is_guarded(embedding: MemoryStore, table: str) -> None:
     """Proves: HOST-5. One tenant's connections see less than all, none sees anything before it names a tenant."""
-    database = store._session.database
+    database = embedding._session.database
     counts = {tenant: database.for_tenant(tenant).fetch(f"SELECT tenant FROM {table}") for tenant in (MINE, THEIRS)}
     assert all({row[0] for row in rows} <= {tenant} for tenant, rows in counts.items())
     assert sum(map(len, counts.values())) == len(database.fetch(f"SELECT tenant FROM {table}"))
@@ -119,23 +127,29 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("conditions", "count"), CONDITIONS)
-def test_declared_attributes_are_looked_up_behind_the_guard(
-    store: MemoryStore, conditions: dict[str, object], count: int
-) -> None:
-    """In their index, by what PostgreSQL may work out before it has asked who sees a row. Proves: HOST-5, API-4."""
-    tables = store._session.database
-    declare_paths(tables, ["team", "size", "long"])
+@pytest.fixture(scope="module")
+def measured(postgres: PostgresServer) -> Iterator[MemoryStore]:
+    """A store with enough attributes that PostgreSQL looks them up, not to be written to."""
     long = "x" * 300
     attributes = [{"long": f"{long}{at}"} for at in (1, 2, 3)] + [{"team": MINE, "size": 4}]
     attributes += [{"team": f"t{at}", "size": at, "long": f"y{at}"} for at in range(5, 505)]
-    for tenant in (MINE, THEIRS):
-        store.upsert(
-            [{"id": f"d{at}", "text": str(at), "attributes": one} for at, one in enumerate(attributes)], tenant=tenant
-        )
+    records = [{"id": f"d{at}", "text": str(at), "attributes": one} for at, one in enumerate(attributes)]
+    with served(postgres, "measured") as opened:
+        for tenant in (MINE, THEIRS):
+            opened.upsert(records, tenant=tenant)
+        yield opened
+
+
+@pytest.mark.parametrize(("conditions", "count"), CONDITIONS)
+def test_declared_attributes_are_looked_up_behind_the_guard(
+    measured: MemoryStore, conditions: dict[str, object], count: int
+) -> None:
+    """In their index, by what PostgreSQL may work out before it has asked who sees a row. Proves: HOST-5, API-4."""
+    tables = measured._session.database
+    declare_paths(tables, ["team", "size", "long"])
     tables.compact()
     filters = Filters(attributes=conditions)
-    assert store.count(Scope(tenant=MINE), filters) == count
+    assert measured.count(Scope(tenant=MINE), filters) == count
     seen = tables.for_tenant(MINE)
     predicate = compile_predicate(Scope(tenant=MINE), filters, indexed=indexed_paths(tables), dialect=tables.dialect)
     plan = "\n".join(

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from recall_loop.memory.store.chroma import probe
 from recall_loop.memory.store.chroma.chroma_files import zero_unused_space
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
@@ -25,11 +27,34 @@ from tests.damage import garbage
 from tests.embedders import WordHashEmbedder
 from tests.processes.forked_process import run_forked
 
-# Damaged vector files are tried in processes of their own, which load all of Chroma each time.
+# Damaged vector files are tried in processes of their own.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 # From so many rows on Chroma keeps files of vectors beside its database.
 LARGE = 1100
 SMALL = 150
+PROBE = """
+import sys
+from pathlib import Path
+from recall_loop.memory.store.chroma.probe import main
+main(Path(sys.argv[1]))
+"""
+
+
+class ForkedRuns:
+    """What trying Chroma's files needs of `subprocess`; the processes are forked, and needn't load Chroma each time."""
+
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    @staticmethod
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        assert command[1:4] == ["-P", "-m", probe.__name__]
+        return run_forked(PROBE, command[4])
+
+
+@pytest.fixture(autouse=True)
+def forked_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the same code tried in the same files; test_store_durability.py has it run by a Python of its own."""
+    monkeypatch.setattr(probe, "subprocess", ForkedRuns)
 
 
 def opened(path: Path, **options: object) -> MemoryStore:
