@@ -23,7 +23,7 @@ from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.llm_query_weight import question_terms, weight_llm_queries
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
-from recall_loop.policy.planning.query_search import is_major, limit_parameter, query_mode
+from recall_loop.policy.planning.query_search import is_major, limit_parameter, query_mode, similarity_weight
 from recall_loop.policy.planning.round_plan import QueryFingerprinter, content_types_of
 from recall_loop.state.agent_state import AgentState, Plan, PlannedQuery, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
@@ -33,7 +33,7 @@ from recall_loop.state.run.events import CallCompleted
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import ToolName
+from recall_loop.state.types import SearchMode, ToolName
 from recall_loop.telemetry import names
 from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span
 from recall_loop.text.words.languages import ENGLISH
@@ -155,7 +155,7 @@ def execute_tool(state: AgentState, runtime: Runtime[Context], resources: GraphR
     began = time.perf_counter()
     deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
     responses, attempts, error = search_with_retries(plan, run, deadline)
-    call = _call(plan, state["iteration"] + 1, responses, attempts, error)
+    call = _call(plan, state["iteration"] + 1, responses, attempts, error, run.settings.search_mode)
     call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
     event: CallCompleted = {
         "type": "call_done",
@@ -171,12 +171,18 @@ def execute_tool(state: AgentState, runtime: Runtime[Context], resources: GraphR
 
 
 def _call(
-    plan: Plan, iteration: int, responses: Sequence[SearchResponse], attempts: int, error: str | None
+    plan: Plan,
+    iteration: int,
+    responses: Sequence[SearchResponse],
+    attempts: int,
+    error: str | None,
+    usual: SearchMode,
 ) -> ToolCallEntry:
     best: dict[str, float] = {}
     for query, response in zip(plan["queries"], responses, strict=False):
+        weight = similarity_weight(query, usual)
         for hit in response.hits:
-            best[hit.record.id] = max(best.get(hit.record.id, 0.0), hit.similarity * query["weight"])
+            best[hit.record.id] = max(best.get(hit.record.id, 0.0), hit.similarity * weight)
     top = sorted(best.values(), reverse=True)[:_TOP_HITS]
     return {
         "name": plan["tool"],
@@ -197,7 +203,11 @@ def _update(
     state: AgentState, run: RunContext, call: ToolCallEntry, responses: Sequence[SearchResponse]
 ) -> dict[str, Any]:
     plan, counters = state["plan"], state["counters"]
-    found = [QueryHits(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
+    usual = run.settings.search_mode
+    found = [
+        QueryHits(query, response.hits, similarity_weight=similarity_weight(query, usual))
+        for query, response in zip(plan["queries"], responses, strict=False)
+    ]
     records = [hit.record for response in responses for hit in response.hits]
     run.long_texts |= {record.id: record.text for record in records if len(record.text) > READ_CHARACTERS}
     if run.chat_client is not None:

@@ -47,11 +47,19 @@ class CreditCeiling:
 
 @dataclass(frozen=True)
 class QueryHits:
-    """The hits of one query, and the maximum of their credit if there is one."""
+    """The hits of one query.
+
+    Attributes:
+        query: the query.
+        hits: what it found.
+        credit_ceiling: the maximum of their credit, if there is one.
+        similarity_weight: the weight of their similarities; None = the query's own.
+    """
 
     query: PlannedQuery
     hits: Sequence[SearchHit]
     credit_ceiling: CreditCeiling | None = None
+    similarity_weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,8 @@ def _credited_hits(
     if query["source"] == QuerySource.MEMBER:
         hits = [hit for hit in hits if _names_member(hit, query["entity"] or "")]
     seed = pool.get(query["seed"]) if query["seed"] else None
-    credited = _bridge_credits(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
+    weight = query["weight"] if query_hits.similarity_weight is None else query_hits.similarity_weight
+    credited = _bridge_credits(query, seed, hits) if seed else [(hit, query["weight"], weight) for hit in hits]
     ceiling = query_hits.credit_ceiling or CreditCeiling(1.0, seed["similarity"] if seed else 1.0)
     for rank, (hit, score, similarity) in enumerate(credited, 1):
         # Below a ceiling of relevance the hits keep their order.

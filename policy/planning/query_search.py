@@ -10,6 +10,7 @@ from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.types import QuerySource, SearchMode
 
 _MAJOR_WEIGHT = 0.8
+_WORDS_SHARE = 0.5
 _OF_THE_QUESTION = frozenset(
     {QuerySource.SYNONYM, QuerySource.TEMPORAL, QuerySource.KEYWORD, QuerySource.NOUN_PHRASE, QuerySource.ENTITY}
 )
@@ -32,3 +33,12 @@ def query_mode(query: PlannedQuery, usual: SearchMode) -> SearchMode:
     """
     by_words = query["source"] in _OF_THE_QUESTION and not is_major(query)
     return SearchMode.FTS if by_words and usual is not SearchMode.VECTOR else usual
+
+
+def similarity_weight(query: PlannedQuery, usual: SearchMode) -> float:
+    """Return the weight of a query's similarities: its own, and half of it where words alone were compared.
+
+    Words and meaning are half of a similarity each, so that a name alone would be as similar as all that is asked.
+    """
+    by_words = query_mode(query, usual) is not usual
+    return query["weight"] * (_WORDS_SHARE if by_words else 1.0)

@@ -18,7 +18,7 @@ from recall_loop.text.names.proper_names import find_entities, find_noun_phrases
 from recall_loop.text.speech.speech_acts import is_about_questions
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
-from recall_loop.text.words.languages import ENGLISH, language_words, naming_verbs
+from recall_loop.text.words.languages import ENGLISH, language_words, naming_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.related_terms import RelatedTermsTable
 from recall_loop.text.words.stop_words import word_set
@@ -157,7 +157,7 @@ def _analyse(
     phrases = find_noun_phrases(text) + (find_noun_phrases(goal) if goal else [])
     if not named and not phrases and window:
         phrases = find_noun_phrases(window[-1])
-    taken = time_terms | stem_set(names) | stem_set(naming_verbs(text, language), language)
+    taken = time_terms | stem_set(names) | stem_set(naming_words(text, language), language)
     return AnalysedQuestion(
         text=text,
         parts=_parts(text),

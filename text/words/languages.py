@@ -92,12 +92,12 @@ def asking_words(language: str) -> frozenset[str]:
     return ASKING_WORDS.union(*(known.asking for known in _applying(language)))
 
 
-_ENGLISH_NAMING = r"what\b.*\b(called|named)\b"
+_ENGLISH_NAMING = r"what\b.*\b(called|named)\b|what\b.*\bthe\s+(names?)\s+of\b|what\b.*['\u2019]s\s+(names?)\b"
 
 
 @lru_cache(maxsize=1024)
-def naming_verbs(question: str, language: str) -> frozenset[str]:
-    """Return the folded verb by which a question asks for a name: "called" in "what is my dog called?"; mostly empty.
+def naming_words(question: str, language: str) -> frozenset[str]:
+    """Return the word by which a question asks for a name, folded: "called" in "what is my dog called?"; mostly none.
 
     What is asked for is the dog. A cat that "is called" something is no better an answer than "my dog is Rex".
     """

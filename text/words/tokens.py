@@ -15,7 +15,7 @@ from cachetools import LRUCache, cached
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.folding import MARKS, UNSPACED, fold
-from recall_loop.text.words.languages import CHINESE, ENGLISH, language_of, naming_verbs, stop_words
+from recall_loop.text.words.languages import CHINESE, ENGLISH, language_of, naming_words, stop_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.segmentation import index_words, split_words
 from recall_loop.text.words.stemming import STEMMED_APART, stem, stemmed
@@ -193,7 +193,7 @@ def content_words(text: str) -> list[str]:
     """
     found = _words(text, split_words)
     language = language_of(found)
-    stop, naming = stop_words(language), naming_verbs(text, language)
+    stop, naming = stop_words(language), naming_words(text, language)
     pairs = pairwise(["", *found])
     kept = [word for before, word in pairs if word not in stop and word not in QUESTION_TAILS.get(before, ())]
     return list(dict.fromkeys([word for word in kept if word not in naming] or kept))
@@ -243,7 +243,7 @@ def query_terms(query: str) -> frozenset[str]:
     language = language_of(found)
     every = set(found)
     tails = {tail for opener in every for tail in QUESTION_TAILS.get(opener, ())}
-    tails |= naming_verbs(query, language)
+    tails |= naming_words(query, language)
     kept = every - stop_words(language)
     chosen = kept - tails or kept or every
     return frozenset(stem(word, language) for word in chosen) or frozenset(normalise(query).split())

@@ -166,7 +166,12 @@ def test_content_words_leave_stop_words_of_the_language_out() -> None:
     [
         ("What is my dog called?", ["dog"]),
         ("What was the boat named?", ["boat"]),
+        ("What is the name of my dog?", ["dog"]),
+        ("What's my dog's name?", ["dog"]),
+        ("Wie ist der Name unseres Hundes?", ["hundes"]),
+        ("¿Cuál es el nombre de mi perro?", ["perro"]),
         ("Who called my dog?", ["called", "dog"]),
+        ("Whose name is on the boat?", ["name", "boat"]),
         ("My dog is called Rex.", ["dog", "called", "rex"]),
         ("Wie heißt unser Hund?", ["hund"]),
         ("¿Cómo se llama mi perro?", ["perro"]),
@@ -175,7 +180,7 @@ def test_content_words_leave_stop_words_of_the_language_out() -> None:
         ("What is it called?", ["called"]),
     ],
 )
-def test_the_verb_by_which_a_name_is_asked_for_is_no_content(question: str, expected: list[str]) -> None:
+def test_the_word_by_which_a_name_is_asked_for_is_no_content(question: str, expected: list[str]) -> None:
     """Proves: QUERY-3, OPEN-4. Where nothing else is left it stays."""
     assert content_words(question) == expected
 
