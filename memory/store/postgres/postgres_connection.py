@@ -86,7 +86,7 @@ def typed_errors(words: str) -> Iterator[None]:
     except PoolClosed as error:
         raise StoreUnavailableError("the store is closed") from error
     except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
-        raise StoreUnavailableError(f"{words}: {_said(error)}") from error
+        raise StoreUnavailableError(f"{words}: {_said(error)}", told=words) from error
 
 
 def _said(error: Exception) -> str:

@@ -61,6 +61,9 @@ class PostgresDatabase:
         create: whether to make it if there is none.
         read_only: whether it is opened for reading only.
 
+    Attributes:
+        answered: called after each read that PostgreSQL has answered.
+
     Raises:
         StoreUnavailableError: PostgreSQL can't be reached, or there is no store.
         UnsupportedOptionError: the driver isn't installed.
@@ -79,6 +82,7 @@ class PostgresDatabase:
         self.address, self.read_only = address, read_only
         self.other_side: Callable[[int], str | None] | None = None
         self.lexical_damage: str | None = None
+        self.answered: Callable[[], None] | None = None
         self._tenant: str | None = None
         self._process = ProcessLock()
         self._tables: set[str] = set()
@@ -129,6 +133,8 @@ class PostgresDatabase:
             connection = PostgresConnection(raw)
             connection.see(self._tenant)
             yield connection
+        if self.answered is not None:
+            self.answered()
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, as of the last commit; once more where connections turn out to be broken.

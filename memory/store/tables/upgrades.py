@@ -87,10 +87,11 @@ def read_generation(database: Database, place: object) -> str:
 def refuse_newer(marker: Mapping[str, str], place: object) -> None:
     """Raise `NewerSchemaError` where tables with this marker are of a later version's schema."""
     if int(marker[_SCHEMA_KEY]) > SCHEMA_VERSION:
-        raise NewerSchemaError(
-            f"{place}: made with schema {marker[_SCHEMA_KEY]}; this version reads schema {SCHEMA_VERSION}: "
+        made = (
+            f"made with schema {marker[_SCHEMA_KEY]}; this version reads schema {SCHEMA_VERSION}: "
             "use the later version of Recall Loop that made or upgraded it"
         )
+        raise NewerSchemaError(f"{place}: {made}", told=f"the store was {made}")
 
 
 def is_current(marker: Mapping[str, str]) -> bool:
