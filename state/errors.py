@@ -241,6 +241,10 @@ class StoreUnavailableError(StoreError):
         return str(self) if self._told is None else self._told
 
 
+class StoreUnusableError(StoreUnavailableError):
+    """Trying again helps nothing: the store was closed or opened by another process, or is of a later version."""
+
+
 class StoreLockedError(StoreError):
     """Another process holds the store's single writer lock (STORE-4)."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.process_lock import ProcessLock
-from recall_loop.memory.store.postgres.postgres_address import CONNECT_SECONDS, connect_options
+from recall_loop.memory.store.postgres.postgres_address import connect_options
 from recall_loop.memory.store.postgres.postgres_connection import (
     PostgresConnection,
     require_driver,
@@ -21,6 +21,7 @@ from recall_loop.memory.store.postgres.postgres_connection import (
 from recall_loop.memory.store.postgres.postgres_dialect import PostgresDialect
 from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_7
 from recall_loop.memory.store.postgres.postgres_writer import PostgresWriter
+from recall_loop.memory.store.postgres.reader_pool import ReaderPool
 from recall_loop.memory.store.postgres.recent_answers import RecentAnswers
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, set_meta
 from recall_loop.memory.store.tables.upgrades import note_recalls_since, read_generation
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Parameters
     from recall_loop.memory.store.tables.upgrades import Upgrade
 
-# Searches of one process that read at the same time; the rest wait their turn.
-_MOST_READERS = 8
 # Others' writes are seen within this time, this process's own at once.
 _FRESH_SECONDS = 0.05
 _LOG = logging.getLogger(__name__)
@@ -77,7 +76,6 @@ class PostgresDatabase:
     def __init__(self, address: PostgresAddress, *, create: bool = True, read_only: bool = False) -> None:
         require_driver()
         import psycopg
-        from psycopg_pool import ConnectionPool
 
         self.address, self.read_only = address, read_only
         self.other_side: Callable[[int], str | None] | None = None
@@ -90,20 +88,11 @@ class PostgresDatabase:
         self._generations = RecentAnswers[str](_FRESH_SECONDS)
         options = connect_options(address, read_only=read_only)
         self._writer = PostgresWriter(address, options, read_only=read_only)
-        self._pool = ConnectionPool(
-            address.url,
-            kwargs=options,
-            min_size=1,
-            max_size=_MOST_READERS,
-            open=False,
-            name="recall-loop",
-            timeout=CONNECT_SECONDS,
-            reconnect_timeout=CONNECT_SECONDS,
-        )
+        self._pool = ReaderPool(address, options)
         try:
             with typed_errors(f"{address}: PostgreSQL can't be reached"):
                 psycopg.connect(address.url, **options).close()  # fails at once, with the reason
-                self._pool.open(wait=True, timeout=CONNECT_SECONDS)
+                self._pool.open()
             self._make_tables(create=create)
         except BaseException:
             self.close()

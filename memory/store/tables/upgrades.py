@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.tables.database import METRIC, RECALLS_SINCE_META_KEY, SCHEMA_VERSION, set_meta
-from recall_loop.state.errors import StoreUnavailableError
+from recall_loop.state.errors import StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Database
@@ -25,7 +25,7 @@ _OPEN = "SELECT key, value FROM meta WHERE key IN ('generation', 'schema')"
 _LOG = logging.getLogger(__name__)
 
 
-class NewerSchemaError(StoreUnavailableError):
+class NewerSchemaError(StoreUnusableError):
     """A later version of the program has made or upgraded the tables: this one neither reads nor writes them."""
 
 
