@@ -32,6 +32,7 @@ from recall_loop.state.agent_state import AgentState, InputState, MessageOutput,
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.run.cancellation import raise_if_cancelled
+from recall_loop.state.run.patience import waiting_at_most
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Route
 from recall_loop.telemetry import metrics, names
@@ -61,6 +62,16 @@ def traced_node(name: str, node: GraphNode, resources: GraphResources) -> Callab
         finally:
             metrics.NODE_DURATION.record(perf_counter() - began, {names.NODE: name})
         return update
+
+    return call
+
+
+def _within_deadline(node: GraphNode) -> GraphNode:
+    """Return a node of a run on its way, which waits for a backend no longer than until the run's deadline."""
+
+    def call(state: Any, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
+        with waiting_at_most(resources.run(state, runtime).seconds_left(state["started"])):
+            return node(state, runtime, resources)
 
     return call
 
@@ -163,6 +174,8 @@ def build_graph(
         "evaluate_progress": evaluate_progress,
         "synthesize": partial(synthesize, append_message="messages" in keys.outputs),
     }
+    for step in nodes.keys() - {"plan_queries"}:
+        nodes[step] = _within_deadline(nodes[step])
     for step, node in nodes.items():
         builder.add_node(step, traced_node(step, node, resources))
     builder.add_edge(START, "plan_queries")

@@ -18,7 +18,7 @@ from langgraph.types import Command
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
-from recall_loop.nodes.runtime.inputs import is_recall_block
+from recall_loop.graph.parent_messages import Reducer, appends, new_blocks, reducers_of, with_ids
 from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
 from recall_loop.state.request import RetrieveRequest
@@ -42,10 +42,12 @@ class GraphCall:
         is_node: by LangGraph, as a node of a parent.
         is_sent: as a node to which a `Send` hands an input of its own; the messages in it are not the parent's, so only
             what the graph adds goes back.
+        reducers: those of the parent, by key.
     """
 
     is_node: bool = False
     is_sent: bool = False
+    reducers: Mapping[str, Reducer] = field(default_factory=dict)
 
     @property
     def has_parents_state(self) -> bool:
@@ -62,7 +64,7 @@ class GraphCall:
         if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("langgraph."):
             return cls()
         path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
-        return cls(is_node=True, is_sent=path[0] == _BY_SEND)
+        return cls(is_node=True, is_sent=path[0] == _BY_SEND, reducers=reducers_of(config))
 
 
 DIRECT_CALL = GraphCall()
@@ -127,7 +129,12 @@ class ParentKeys:
         read = {
             ours: _checked(ours, theirs, values[theirs]) for ours, theirs in self.inputs.items() if theirs in values
         }
+        if _MESSAGES in read and self._are_appended(call):
+            read[_MESSAGES] = with_ids(read[_MESSAGES])
         return _EnteredInput({name: values[name] for name in own if name in values} | read)
+
+    def _are_appended(self, call: GraphCall) -> bool:
+        return _MESSAGES in self.outputs and appends(call.reducers.get(self.outputs[_MESSAGES]))
 
     def leave(self, output: Any, call: GraphCall, given: Any) -> Any:
         """Return an output in the parent's names: for a parent, and where outputs were named, nothing else.
@@ -136,19 +143,13 @@ class ParentKeys:
         """
         if not isinstance(output, dict) or not (call.is_node or self.are_named):
             return output
-        if call.is_sent and _MESSAGES in output:
-            known = _values(given, [self.inputs[_MESSAGES]]).get(self.inputs[_MESSAGES])
-            output = {**output, _MESSAGES: _new_blocks(output[_MESSAGES], known)}
+        if _MESSAGES in output and (call.is_sent or self._are_appended(call)):
+            theirs = (self.inputs if call.is_sent else self.outputs)[_MESSAGES]
+            output = {**output, _MESSAGES: new_blocks(output[_MESSAGES], _values(given, [theirs]).get(theirs))}
         written = {theirs: output[ours] for ours, theirs in self.outputs.items() if ours in output}
         if not self.are_named and output.get("answer") is None and not _asks_a_model(output):
             written.pop("answer", None)  # nothing here writes answers: the key, if the parent has one, is its own
         return {name: value for name, value in output.items() if name.startswith("__")} | written
-
-
-def _new_blocks(messages: list[Any], known: Any) -> list[Any]:
-    """Return the context blocks that are not among the `known` messages as they are."""
-    before = known if isinstance(known, list) else []
-    return [each for each in messages if is_recall_block(each) and each not in before]
 
 
 def _asks_a_model(output: Mapping[str, Any]) -> bool:

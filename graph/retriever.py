@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from recall_loop.graph.run import aretrieve, retrieve
+from recall_loop.graph.run import aretrieve, check_searched, retrieve
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, invalid_input_from, validate_model
@@ -134,7 +134,7 @@ class RecallLoopRetriever(BaseRetriever):
         return {"messages": [{"content": query}], "scope": self.scope, **given}
 
     def _recalled(self, result: RetrieveResult) -> list[Document]:
-        ids = [fact.id for fact in result.facts]
+        ids = [fact.id for fact in check_searched(result).facts]
         records = {record.id: record for record in self.store.get(ids, scope=self._scope)} if ids else {}
         whole = {
             "confidence": result.confidence.label.value,

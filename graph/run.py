@@ -21,14 +21,14 @@ from recall_loop.memory.adapters.tool_queries import ScopeProvider, make_memory_
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.run.cancellation import cancellable
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import BodyText, FuzzyLevel
+from recall_loop.state.types import BodyText, FuzzyLevel, StopReason
 
 RequestInput = RetrieveRequest | Mapping[str, Any] | str
 _MAX_GRAPHS = 16
@@ -185,6 +185,17 @@ def request_in_scope(
     return parsed.model_copy(update={name: getattr(checked, name) for name in wanted})
 
 
+def check_searched(result: RetrieveResult) -> RetrieveResult:
+    """Return a result, for readers who see only its memories: they can't tell a failure from an empty memory.
+
+    Raises:
+        StoreUnavailableError: nothing could be searched.
+    """
+    if result.stop.reason is StopReason.TOOL_FAILURE and not result.facts:
+        raise StoreUnavailableError("; ".join(result.warnings))
+    return result
+
+
 def _arguments(inputs: RunInputs, context: Context | Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the graph is called with. The run reads `inputs`; the message is for tracers of LangChain."""
     return {
@@ -251,7 +262,7 @@ def retrieve_tool(
             "fuzzy": query.fuzzy,
             **_bound_scope_fields(reach),
         }
-        result = retrieve(request, store=store, settings=settings, llm=llm)
+        result = check_searched(retrieve(request, store=store, settings=settings, llm=llm))
         fields = {
             "confidence": result.confidence.label.value,
             "answer": result.answer,

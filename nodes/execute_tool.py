@@ -71,7 +71,7 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
             }
             set_attributes(opened, attributes)
     responses = [found[place] for place in sorted(found)]
-    return responses, attempts, None if failure is None else f"{type(failure).__name__}: {failure}"
+    return responses, attempts, None if failure is None else f"{type(failure).__name__}: {failure.told}"
 
 
 # Made once: each refers to itself, and would be left to the garbage collector.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from datetime import UTC, datetime
@@ -17,12 +18,19 @@ from recall_loop.nodes.steps.query_planning import make_plan
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
 )
-from recall_loop.state.agent_state import AgentState, initial_working_state
+from recall_loop.state.agent_state import AgentState, ExperienceState, initial_working_state
 from recall_loop.state.context import Context
-from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError
+from recall_loop.state.errors import (
+    RecursionLimitError,
+    StoreUnavailableError,
+    StoreUnusableError,
+    UnsupportedOptionError,
+)
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.run.patience import waiting_at_most
 from recall_loop.state.types import Route, SearchMode
 
+_log = logging.getLogger(__name__)
 MIN_RECURSION_LIMIT = 5
 
 
@@ -35,7 +43,9 @@ def plan_queries(state: AgentState, runtime: Runtime[Context], resources: GraphR
         if state.get("route") != Route.CONTINUE or state.get("run_key") != key:
             started = _start(state, context, resources) | {"run_key": key}
     current: AgentState = {**state, **started}  # type: ignore[typeddict-item]
-    return started | make_plan(current, resources.run(current, runtime), runtime.stream_writer, PLAN_ORIGIN)
+    run = resources.run(current, runtime)
+    with waiting_at_most(run.seconds_left(current["started"])):
+        return started | make_plan(current, run, runtime.stream_writer, PLAN_ORIGIN)
 
 
 def _start(state: AgentState, context: Context, resources: GraphResources) -> dict[str, Any]:
@@ -47,19 +57,33 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
     request = _request(state, context, resources)
     run = current_holder().run = resources.run_for(request, _reference_time(request), context)
     _check_options(run)
-    in_scope = run.store.view(run.scope, content_types=request.content_types).count() > 0
+    began = time.time()
+    with waiting_at_most(run.seconds_left(began) / 2):  # the search that follows has the rest
+        in_scope, experience = _look_around(run)
     return {
         **initial_working_state(),
         "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),
         # In a spelling that hardly a caller uses, so that a value given for the next turn differs from this one.
         "reference_time": run.reference_time.isoformat(timespec="microseconds"),
-        "started": time.time(),
+        "started": began,
         "in_scope": in_scope,
         "facets": run.facets,
         "uncovered": [facet["text"] for facet in run.facets],
-        "experience": load_experience(run) if in_scope else None,
+        "experience": experience,
     }
+
+
+def _look_around(run: RunContext) -> tuple[bool, ExperienceState | None]:
+    """Return whether the scope holds anything, and what past runs gave."""
+    try:
+        in_scope = run.store.view(run.scope, content_types=run.request.content_types).count() > 0
+    except StoreUnusableError:  # the caller's to mend
+        raise
+    except StoreUnavailableError as error:  # the search that follows meets it too: retries, counts and reports it
+        _log.warning("scope not counted", extra={"error_type": type(error).__name__})
+        return True, None
+    return in_scope, load_experience(run) if in_scope else None
 
 
 def _request(state: AgentState, context: Context, resources: GraphResources) -> RetrieveRequest:

@@ -139,6 +139,11 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class RecallError(Exception):
     """Base class of all exceptions that Recall Loop raises on purpose."""
 
+    @property
+    def told(self) -> str:
+        """What happened, as clients may read it; the error's own text is for operators."""
+        return str(self)
+
 
 class InvalidInputError(RecallError, ValueError):
     """An input value is not allowed.
@@ -219,7 +224,25 @@ class RecordNotFoundError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store can't be opened, read or written."""
+    """The store can't be opened, read or written.
+
+    Args:
+        words: what happened, for operators: may have the backend's own text, with addresses and paths.
+        told: the same without these; None = `words` names none.
+    """
+
+    def __init__(self, words: str = "", *, told: str | None = None) -> None:
+        super().__init__(words)
+        self._told = told
+
+    @property
+    def told(self) -> str:
+        """What happened, without the backend's own text."""
+        return str(self) if self._told is None else self._told
+
+
+class StoreUnusableError(StoreUnavailableError):
+    """Trying again helps nothing: the store was closed or opened by another process, or is of a later version."""
 
 
 class StoreLockedError(StoreError):

@@ -274,4 +274,5 @@ Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False), _NO_BOOLE
 ExplorationFloor = Annotated[int, Field(ge=1, le=100), _NO_BOOLEAN]
 MinNewFacts = Annotated[int, Field(ge=1, le=1000), _NO_BOOLEAN]
 Patience = Annotated[int, Field(ge=1, le=100), _NO_BOOLEAN]
-Position = Annotated[int, Field(ge=0, le=2**63 - 1), _NO_BOOLEAN]
+MAX_POSITION = 2**63 - 1
+Position = Annotated[int, Field(ge=0, le=MAX_POSITION), _NO_BOOLEAN]

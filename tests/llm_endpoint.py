@@ -48,6 +48,8 @@ class Behaviour(StrEnum):
     HANGS = "hangs"  # accepts, and never answers
     TRICKLES = "trickles"  # one byte a second
     DROPS = "drops"  # closes the connection in the middle of the reply
+    NO_STREAM = "no_stream"  # plain JSON, also where a stream is asked for
+    NO_CHOICES = "no_choices"  # an empty list of choices
     HTML = "html"  # 200 with a web page, as a proxy's login page
     SERVER_ERROR = "server_error"  # 500
     DEAD = "dead"  # nobody listens
@@ -271,10 +273,14 @@ class _Handler(BaseHTTPRequestHandler):
             if reply.status != 200:
                 self._send(reply.status, json.dumps({"error": reply.error}).encode(), headers=reply.headers)
                 return
-        if asked.body.get("stream"):
+        behaviour = self.server.endpoint.behaviour
+        if asked.body.get("stream") and behaviour not in (Behaviour.NO_STREAM, Behaviour.NO_CHOICES):
             self._stream(list(_events(asked, reply)))
-        else:
-            self._send(200, json.dumps(_completion(asked, reply)).encode())
+            return
+        completion = _completion(asked, reply)
+        if behaviour is Behaviour.NO_CHOICES:
+            completion["choices"] = []
+        self._send(200, json.dumps(completion).encode())
 
     def _send(
         self, status: int, body: bytes, *, kind: str = "application/json", headers: dict[str, str] | None = None

@@ -33,6 +33,7 @@ class Quirk(StrEnum):
     """A parameter that an endpoint wants otherwise."""
 
     NO_TEMPERATURE = "no_temperature"
+    NO_STREAM = "no_stream"  # answers in one piece, whatever is asked
     OTHER_TOKEN_LIMIT = "other_tokens"  # the other spelling of max_tokens / max_completion_tokens
 
 
@@ -101,7 +102,7 @@ class EndpointHealth:
 
     def learn_quirk(self, parameter: str) -> bool:
         """Remember a parameter that the endpoint refuses; False if that is known already, or nothing can be done."""
-        quirk = {"temperature": Quirk.NO_TEMPERATURE}.get(parameter)
+        quirk = {"temperature": Quirk.NO_TEMPERATURE, "stream": Quirk.NO_STREAM}.get(parameter)
         if parameter in ("max_tokens", "max_completion_tokens"):
             quirk = Quirk.OTHER_TOKEN_LIMIT
         if quirk is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -83,6 +83,7 @@ class CallError:
         retry_after: those seconds.
         parameter: the server refuses this one.
         alive: the server did answer, so nothing is wrong with the connection to it.
+        unreadable: the model's client didn't understand the reply.
     """
 
     failure: Failure
@@ -91,6 +92,7 @@ class CallError:
     retry_after: float | None = None
     parameter: str | None = None
     alive: bool = False
+    unreadable: bool = False
 
     @property
     def reason(self) -> FailureReason:
@@ -145,6 +147,23 @@ _BY_NAME = {
     "APIConnectionError": FailureReason.CONNECTION,
     "TransportError": FailureReason.CONNECTION,
 }
+# What clients stumble with over replies of another form than their own.
+_FORM_ERRORS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+# Classes of errors are for telemetry; whoever reads a warning knows none of them.
+_WORDS = {
+    FailureReason.TIMEOUT: "no reply in time",
+    FailureReason.CONNECTION: "no connection to the endpoint, or one that broke off",
+    FailureReason.RATE_LIMITED: "too many requests",
+    FailureReason.AUTHENTICATION: "the endpoint doesn't accept the key",
+    FailureReason.BAD_REQUEST: "the endpoint refuses the request",
+    FailureReason.SERVER_ERROR: "the endpoint reports a fault of its own",
+    FailureReason.REFUSED: "the model refused",
+    FailureReason.TRUNCATED: "the reply was cut off at its limit",
+    FailureReason.NOT_JSON: "the reply holds no JSON that can be read",
+    FailureReason.INVALID: "the reply has another form than was asked for",
+    FailureReason.UNSUPPORTED: "the model doesn't support the output method",
+    FailureReason.ERROR: "the model's client failed",
+}
 _TOO_LONG = re.compile(r"context.{0,20}(length|window)|too (long|large|many tokens)|maximum context|exceeds? .*context")
 _FILTERED = re.compile(r"content_filter|content_policy|moderation")
 _KEY = re.compile(r"api[_ -]?key|unauthenticated|unauthorized")
@@ -166,25 +185,39 @@ def unclassified_error(error: Exception) -> CallError:
     """
     if issubclass(type(error), RecursionError):
         return call_error(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
-    return call_error(FailureReason.ERROR, f"the response can't be read: {type(error).__qualname__}")
+    return call_error(FailureReason.ERROR, "the reply can't be read")
 
 
-def classify_error(error: BaseException) -> CallError:
-    """Return what an error of a model's call means. Its own message is read but never passed on."""
+def classify_error(error: BaseException, form: str = "the form that is expected") -> CallError:
+    """Return what an error of a model's call means. Its own message is read but never passed on.
+
+    `form` says of which form a readable reply is.
+    """
     if isinstance(error, ContextOverflowError):
         failure = Failure(FailureReason.BAD_REQUEST, "the prompt is longer than the model's context")
         return CallError(failure, alive=True)
     named = _named(error)
     if named in (FailureReason.TRUNCATED, FailureReason.REFUSED):
-        return call_error(named, _class_name(error), alive=True)
+        return call_error(named, _WORDS[named], alive=True)
     if (status := _status(error)) is not None:
         return _of_status(error, status)
     reason = next((reason for kind, reason in _BY_CLASS if isinstance(error, kind)), named)
     if reason is None and "APIError" in class_names(error):
         # An error event in the middle of a stream: openai raises its base class, without a status.
         reason = FailureReason.SERVER_ERROR
+    if reason is None and isinstance(error, _FORM_ERRORS):
+        return _of_form(error, form)
     reason = reason or FailureReason.ERROR
-    return call_error(reason, _class_name(error), alive=reason in (FailureReason.NOT_JSON, FailureReason.INVALID))
+    return call_error(reason, _WORDS[reason], alive=reason in (FailureReason.NOT_JSON, FailureReason.INVALID))
+
+
+def _of_form(error: Exception, form: str) -> CallError:
+    """Return what it means that a client stumbled over a reply."""
+    # LangChain takes the first of no choices, or finds none.
+    none = isinstance(error, IndexError) or (isinstance(error, KeyError | TypeError) and "choices" in str(error))
+    if none:
+        return replace(call_error(FailureReason.EMPTY, "the reply has no choices", alive=True), unreadable=True)
+    return replace(call_error(FailureReason.ERROR, f"the endpoint's reply isn't in {form}"), unreadable=True)
 
 
 def _of_status(error: BaseException, status: int) -> CallError:
@@ -243,10 +276,6 @@ def _named(error: BaseException) -> FailureReason | None:
 def class_names(value: object) -> list[str]:
     """Return the names of a value's class and its bases, nearest first; no package need be imported for that."""
     return [kind.__name__ for kind in type(value).__mro__]
-
-
-def _class_name(error: BaseException) -> str:
-    return f"{type(error).__module__}.{type(error).__qualname__}"
 
 
 def _retry_after(error: BaseException) -> float | None:

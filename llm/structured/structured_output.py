@@ -5,6 +5,7 @@ A generator without I/O: it yields calls and pauses and is sent their outcomes.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
@@ -15,13 +16,14 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
-from recall_loop.llm.endpoint.circuit_breaker import Admission, EndpointHealth, Limits, Usage
+from recall_loop.llm.endpoint.circuit_breaker import Admission, EndpointHealth, Limits, Quirk, Usage
 from recall_loop.llm.endpoint.failures import (
     CIRCUIT_OPENING_REASONS,
     CallError,
     Failure,
     FailureReason,
     call_error,
+    class_names,
     classify_error,
     unclassified_error,
 )
@@ -45,6 +47,7 @@ from recall_loop.llm.structured.reply_parsing import ParsedReply, parse_reply, p
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.text.words.snippets import estimate_tokens
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 
 # LangGraph hides the tokens of runs with this tag: half an object of JSON is nothing for a chat window.
@@ -61,7 +64,9 @@ _MIN_SECONDS = 0.05
 _MAX_WAIT = 5.0
 _MAX_COOLDOWN = 300.0
 # Failures before which the server has read the prompt, and may count it.
-_PROMPT_COUNTED_REASONS = frozenset({FailureReason.TIMEOUT, FailureReason.TIME_LIMIT, FailureReason.ERROR})
+_PROMPT_COUNTED_REASONS = frozenset(
+    {FailureReason.TIMEOUT, FailureReason.TIME_LIMIT, FailureReason.EMPTY, FailureReason.ERROR}
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,7 @@ class FallbackChain(Generic[T]):
         self._tokens = 0
         self._retries = self._policy.retries
         self._trial = False
+        self._streams = True
         self._attempts: list[tuple[str, str]] = []
         self._prompt_tokens = (
             estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + reply_schema(schema).tokens + _FRAME_TOKENS
@@ -164,9 +170,14 @@ class FallbackChain(Generic[T]):
             self._attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
             if not isinstance(found, CallError):
                 self._close_circuit()
+                if not self._streams:
+                    self._endpoint.learn_quirk("stream")
                 if stream and not outcome.streamed:
                     yield TextOutput(found.model_dump_json())
                 return found
+            if found.unreadable and call.stream and not outcome.streamed:  # maybe it came in one piece
+                self._streams = False
+                continue
             if found.parameter is not None and self._endpoint.learn_quirk(found.parameter):
                 self._close_circuit()
                 continue
@@ -203,16 +214,16 @@ class FallbackChain(Generic[T]):
 
     def _call(self, name: str, stream: bool) -> ModelCall:
         method, seconds, bounds = self._methods()[name], self._seconds(), dict[str, Any]()
+        quirks = self._endpoint.quirks
         if method.accepts_bounds:
-            model, quirks = self._connection.model, self._endpoint.quirks
-            bounds = call_bounds(model, quirks, self._policy.reply_tokens, seconds)
+            bounds = call_bounds(self._connection.model, quirks, self._policy.reply_tokens, seconds)
         return ModelCall(
             method.runnable,
             self._messages(method),
             RunnableConfig(tags=[_HIDDEN], run_name=f"recall_loop.{self._prompt.name}"),
             bounds,
             seconds,
-            stream and method.accepts_bounds,
+            stream and method.accepts_bounds and self._streams and Quirk.NO_STREAM not in quirks,
         )
 
     def _messages(self, method: OutputMethod) -> list[BaseMessage]:
@@ -236,7 +247,11 @@ class FallbackChain(Generic[T]):
             found, cost = validate_reply(reading, self._schema), self._cost(reading)
             self._tokens += cost
             return found
-        error = classify_error(outcome.error or TimeoutError())
+        speaks_openai = "BaseChatOpenAI" in class_names(self._connection.model)
+        form = "OpenAI's format" if speaks_openai else "the format of the model's provider"
+        error = classify_error(outcome.error or TimeoutError(), form)
+        if error.reason is FailureReason.ERROR:  # the failure's own words name no class
+            _log.warning("a model's call failed", extra={"error_type": type(outcome.error).__name__})
         if error.reason is FailureReason.TIMEOUT:
             error = self._too_late(call)
         if error.reason in _PROMPT_COUNTED_REASONS:

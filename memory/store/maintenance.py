@@ -16,6 +16,7 @@ from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.memory.store.write import stored_tokens
 from recall_loop.memory.store.write.staged_vectors import StagedVectors
+from recall_loop.state.run.patience import waiting_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.store_session import StoreSession
     from recall_loop.memory.store.write.recall_counts import RecallRow
 
+# Somebody waits for it: a load balancer, for one.
+_PROBE_SECONDS = 2.0
 # Keeps what callers note apart from what the store notes about itself.
 _NOTE = "note-"
 
@@ -42,9 +45,11 @@ class Maintenance:
         in a folder or in memory nothing is asked.
 
         Raises:
-            StoreUnavailableError: the sidecar can't be read.
+            StoreUnavailableError: the tables can't be read; PostgreSQL isn't waited for longer than two seconds.
         """
-        if chroma_server.server_from_meta(self._session.database.meta()) is not None:
+        with waiting_at_most(_PROBE_SECONDS):
+            known = chroma_server.server_from_meta(self._session.database.meta())
+        if known is not None:
             with self._session.searching() as chroma:
                 try:
                     if chroma is not None:

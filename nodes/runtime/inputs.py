@@ -70,17 +70,17 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     """Return the conversation's messages with text; our own context blocks are left out.
 
     Raises:
-        InvalidInputError: there is no message, or the last one of the user has no text.
+        InvalidInputError: there is no message, or none of the user's has text, as a lone image has none.
     """
     others = [message for message in messages if not is_recall_block(message)]
     if not others:
         raise InvalidInputError("messages", [], "at least one message")
     window = [_chat_message(message) for message in others]
-    question = ([message for message in window if message["role"] == "user"] or window)[-1]
-    if not question["content"].strip():
+    asking = [message for message in window if message["role"] == "user"] or window
+    if not any(message["content"].strip() for message in asking):
         raise InvalidInputError(
             "messages.content",
-            question["content"],
+            asking[-1]["content"],
             "text with at least one character that is not white space",
         )
     return [message for message in window if message["content"].strip()]

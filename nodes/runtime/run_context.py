@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -78,6 +80,10 @@ class RunContext:
         """Whether an answer is to be written."""
         wanted = self.request.write_answer
         return self.chat_client is not None and (self.settings.write_answer if wanted is None else wanted)
+
+    def seconds_left(self, started: float) -> float:
+        """Return how many seconds the deadline leaves a run that began at a Unix time; infinite without one."""
+        return started + (self.settings.deadline_seconds or math.inf) - time.time()
 
     @cached_property
     def scope(self) -> Scope:

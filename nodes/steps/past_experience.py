@@ -69,5 +69,5 @@ def capture_finished_run(state: AgentState, run: RunContext, result: Mapping[str
     try:
         (outcome,) = run.store.upsert([record], tenant=run.request.tenant, on_reject="report")
     except (StoreError, EmbedderError) as error:
-        return f"run not captured: {type(error).__name__}: {error}"
+        return f"run not captured: {type(error).__name__}: {error.told}"
     return f"run not captured: {outcome.error}" if outcome.error else None

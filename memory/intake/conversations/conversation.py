@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message, parse_messages
 from recall_loop.memory.parsing.foreign_json import to_datetime
-from recall_loop.memory.store.encoding.indexing import digest
+from recall_loop.memory.store.encoding.indexing import digest, position_after
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.state.errors import validate_model
@@ -169,7 +169,7 @@ def _merge_drafts(
         before = known.get(draft.id)
         if before is None:
             record = validate_model(Message, {"id": draft.id, "position": position, **draft.fields}, "messages")
-            position = None if position is None else position + 1
+            position = None if position is None else position_after(position)
         else:
             record = _merge_draft(before, draft)
         known[draft.id] = record

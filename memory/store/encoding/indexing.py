@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.state.types import ContentType, Role
+from recall_loop.state.types import MAX_POSITION, ContentType, Role
 from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.time.dates import date_stems
 from recall_loop.text.words.tokens import index_stems, normalise
@@ -145,6 +145,11 @@ def order_key(position: int | None, created_at: int | None) -> str:
     first = "~" if position is None else f"{position:020d}"
     second = "~" if created_at is None else f"{created_at + _OFFSET:020d}"
     return f"{first} {second}"
+
+
+def position_after(position: int) -> int:
+    """Return the next position; behind the last there is that one again, and times order the messages that share it."""
+    return min(position + 1, MAX_POSITION)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ import os
 import threading
 from types import TracebackType
 
-from recall_loop.state.errors import StoreUnavailableError
+from recall_loop.state.errors import StoreUnusableError
 
 
 class ProcessLock:
@@ -28,7 +28,7 @@ class ProcessLock:
     def check_process(self) -> None:
         """Raise `StoreUnavailableError` in a forked child."""
         if self.is_foreign:
-            raise StoreUnavailableError(
+            raise StoreUnusableError(
                 f"the store was opened in process {self._process}, of which this one is a fork: open it here again "
                 "(with read_only=True while the other process writes), or start processes with `spawn`"
             )

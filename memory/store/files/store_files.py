@@ -20,6 +20,8 @@ SIDECAR_BUILDING_FILE = "sidecar.building.sqlite3"
 SUSPECT_FILE = "sidecar.suspect"
 # What it says where a text was damaged: both sides have to be compared.
 SUSPECT_TEXTS = "texts"
+# For callers from Python, and for those of the command line.
+HOW_TO_READ_ONLY = "with read_only=True (`recall-loop serve` and `mcp`: --read-only)"
 LOCK_FILE = "writer.lock"
 SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
@@ -121,7 +123,7 @@ class WriterLock:
             process = f" (process {holder})" if holder else ""
             raise StoreLockedError(
                 f"{folder}: another writer{process} has this store open; "
-                "wait until it closes, or open the store with read_only=True"
+                f"wait until it closes, or open the store {HOW_TO_READ_ONLY}"
             ) from error
         self._stream.seek(0)
         self._stream.truncate()

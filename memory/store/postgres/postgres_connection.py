@@ -10,7 +10,12 @@ from zlib import crc32
 
 from recall_loop.memory.store.postgres.marks import with_marks, without_nul
 from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, ONE_TENANT, TENANT_SETTING
-from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, UnsupportedOptionError
+from recall_loop.state.errors import (
+    StoreReadOnlyError,
+    StoreUnavailableError,
+    StoreUnusableError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -84,9 +89,9 @@ def typed_errors(words: str) -> Iterator[None]:
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise StoreReadOnlyError(f"{words}: {_said(error)}") from error
     except PoolClosed as error:
-        raise StoreUnavailableError("the store is closed") from error
+        raise StoreUnusableError("the store is closed") from error
     except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
-        raise StoreUnavailableError(f"{words}: {_said(error)}") from error
+        raise StoreUnavailableError(f"{words}: {_said(error)}", told=words) from error
 
 
 def _said(error: Exception) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.process_lock import ProcessLock
-from recall_loop.memory.store.postgres.postgres_address import CONNECT_SECONDS, connect_options
+from recall_loop.memory.store.postgres.postgres_address import connect_options
 from recall_loop.memory.store.postgres.postgres_connection import (
     PostgresConnection,
     require_driver,
@@ -21,6 +21,7 @@ from recall_loop.memory.store.postgres.postgres_connection import (
 from recall_loop.memory.store.postgres.postgres_dialect import PostgresDialect
 from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_7
 from recall_loop.memory.store.postgres.postgres_writer import PostgresWriter
+from recall_loop.memory.store.postgres.reader_pool import ReaderPool
 from recall_loop.memory.store.postgres.recent_answers import RecentAnswers
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, set_meta
 from recall_loop.memory.store.tables.upgrades import note_recalls_since, read_generation
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Parameters
     from recall_loop.memory.store.tables.upgrades import Upgrade
 
-# Searches of one process that read at the same time; the rest wait their turn.
-_MOST_READERS = 8
 # Others' writes are seen within this time, this process's own at once.
 _FRESH_SECONDS = 0.05
 _LOG = logging.getLogger(__name__)
@@ -61,6 +60,9 @@ class PostgresDatabase:
         create: whether to make it if there is none.
         read_only: whether it is opened for reading only.
 
+    Attributes:
+        answered: called after each read that PostgreSQL has answered.
+
     Raises:
         StoreUnavailableError: PostgreSQL can't be reached, or there is no store.
         UnsupportedOptionError: the driver isn't installed.
@@ -74,11 +76,11 @@ class PostgresDatabase:
     def __init__(self, address: PostgresAddress, *, create: bool = True, read_only: bool = False) -> None:
         require_driver()
         import psycopg
-        from psycopg_pool import ConnectionPool
 
         self.address, self.read_only = address, read_only
         self.other_side: Callable[[int], str | None] | None = None
         self.lexical_damage: str | None = None
+        self.answered: Callable[[], None] | None = None
         self._tenant: str | None = None
         self._process = ProcessLock()
         self._tables: set[str] = set()
@@ -86,20 +88,11 @@ class PostgresDatabase:
         self._generations = RecentAnswers[str](_FRESH_SECONDS)
         options = connect_options(address, read_only=read_only)
         self._writer = PostgresWriter(address, options, read_only=read_only)
-        self._pool = ConnectionPool(
-            address.url,
-            kwargs=options,
-            min_size=1,
-            max_size=_MOST_READERS,
-            open=False,
-            name="recall-loop",
-            timeout=CONNECT_SECONDS,
-            reconnect_timeout=CONNECT_SECONDS,
-        )
+        self._pool = ReaderPool(address, options)
         try:
             with typed_errors(f"{address}: PostgreSQL can't be reached"):
                 psycopg.connect(address.url, **options).close()  # fails at once, with the reason
-                self._pool.open(wait=True, timeout=CONNECT_SECONDS)
+                self._pool.open()
             self._make_tables(create=create)
         except BaseException:
             self.close()
@@ -129,6 +122,8 @@ class PostgresDatabase:
             connection = PostgresConnection(raw)
             connection.see(self._tenant)
             yield connection
+        if self.answered is not None:
+            self.answered()
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, as of the last commit; once more where connections turn out to be broken.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.postgres.postgres_connection import PostgresConnection, lock_key, typed_errors
-from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,7 +46,7 @@ class PostgresWriter:
 
         self._lock.check_process()
         if self._closed:
-            raise StoreUnavailableError("the store is closed")
+            raise StoreUnusableError("the store is closed")
         if self._read_only:
             raise StoreReadOnlyError("the store is open for reading only")
         if self._connection is not None and self._connection.closed:

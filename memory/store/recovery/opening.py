@@ -12,7 +12,7 @@ from recall_loop.memory.store.chroma import chroma_files, chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, SIDECAR_FILE, WriterLock
+from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import NoStoreError, PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
@@ -211,7 +211,7 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
-            raise StoreReadOnlyError(f"{path}: the folder can't be written; open it with read_only=True")
+            raise StoreReadOnlyError(f"{path}: the folder can't be written; open it {HOW_TO_READ_ONLY}")
         lock = WriterLock(path)
     except PermissionError as error:
         raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error

@@ -137,7 +137,7 @@ def merge_sides(database: Database, chroma: ChromaIndex, embedder: Embedder) -> 
     except EmbedderError as error:
         raise StoreUnavailableError(
             "Chroma has records that the sidecar lost; taking them over needs the embedder, which fails: "
-            f"{error}. Open the store again when it answers, or with read_only=True"
+            f"{error}. Open the store again when it answers, or {store_files.HOW_TO_READ_ONLY}"
         ) from error
     report.sent = _mark(database, _SEND, plan.send)
     with database.transaction() as connection:

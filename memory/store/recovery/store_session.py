@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.files.process_lock import ProcessLock
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from recall_loop.state.scope import RetentionRule
 
 
+_LOG = logging.getLogger(__name__)
+
+
+class FailedWrite(NamedTuple):
+    """Why a write failed; the detail, for operators, may name addresses and paths."""
+
+    reason: str
+    detail: str
+
+
 class StoreSession:
     """An open store.
 
@@ -41,7 +52,8 @@ class StoreSession:
         retention: the rules by which sweeps erase records.
         damaged_texts: what is said of texts that are damaged in the sidecar, once one was met.
         recalls: counts how often records are recalled; None where nobody does, as the store is open for reading only.
-        failed_write: why the last write failed; None once everything has been written again.
+        failed_write: why the last write failed; None once everything has been written again, or, in PostgreSQL, where
+            a failed write leaves nothing behind, once something has been read.
     """
 
     def __init__(
@@ -63,11 +75,13 @@ class StoreSession:
             else SharedChroma(files, embedder, self.lock)
         )
         self.history_days, self.retention = history_days, retention
-        self.failed_write: str | None = None
+        self.failed_write: FailedWrite | None = None
         self.damaged_texts: str | None = None
         self.recalls = None if files.read_only else RecallCounter(self.add_recalls)
         if files.path is not None or isinstance(files, OpenSchema):
             files.database.other_side = self._from_chroma
+        if isinstance(files, OpenSchema):
+            files.database.answered = self._forget_failed_write
 
     @property
     def dimension(self) -> int:
@@ -78,12 +92,19 @@ class StoreSession:
     def degraded_reason(self) -> str | None:
         """Why the store works with less than everything, or None; see `MemoryStore.degraded_reason`."""
         self.connection.notice()
-        return self.connection.reason or self.database.lexical_damage or self.failed_write or self.damaged_texts
+        failed = None if self.failed_write is None else self.failed_write.reason
+        return self.connection.reason or self.database.lexical_damage or failed or self.damaged_texts
 
     @property
     def degraded_detail(self) -> str | None:
         """The same in full, for operators."""
-        return self.connection.detail if self.connection.reason is not None else self.degraded_reason
+        reason, failed = self.degraded_reason, self.failed_write
+        if self.connection.reason is not None:
+            return self.connection.detail
+        return failed.detail if failed is not None and reason == failed.reason else reason
+
+    def _forget_failed_write(self) -> None:
+        self.failed_write = None
 
     def _from_chroma(self, rowid: int) -> str | None:
         """Return a row's JSON as Chroma has it, where it is of the same commit and sound (GUARD-6)."""
@@ -151,7 +172,8 @@ class StoreSession:
                     yield
             except StoreUnavailableError as error:
                 if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
-                    self.failed_write = f"the last write failed: {error}"
+                    self.failed_write = FailedWrite(*(f"the last write failed: {one}" for one in (error.told, error)))
+                    _LOG.warning("%s: %s", self.files.place, self.failed_write.detail)
                 raise
             self.failed_write = None
 

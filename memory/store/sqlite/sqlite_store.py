@@ -24,7 +24,7 @@ from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
 from recall_loop.memory.store.tables.upgrades import read_generation
-from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
+from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
 
 _BUSY_MS = 10_000
 # Each thread that reads has a connection of its own; pages beyond its cache come from the operating system's.
@@ -155,7 +155,7 @@ class SqliteDatabase:
 
     def _reader(self) -> _Connection:
         if self._closed:
-            raise StoreUnavailableError("the store is closed")
+            raise StoreUnusableError("the store is closed")
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._connect()
@@ -170,7 +170,7 @@ class SqliteDatabase:
 
     def _open_writer(self) -> _Connection:
         if self._closed:
-            raise StoreUnavailableError("the store is closed")
+            raise StoreUnusableError("the store is closed")
         if self._writer is None:
             raise StoreReadOnlyError("the store is open for reading only")
         return self._writer

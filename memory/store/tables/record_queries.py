@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.encoding.indexing import index_text, now_microseconds, session_key_of
+from recall_loop.memory.store.encoding.indexing import index_text, now_microseconds, position_after, session_key_of
 from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, DatabaseDamagedError, ids_json
 from recall_loop.memory.store.tables.predicate import UNEXPIRED, compile_predicate
 from recall_loop.state.errors import InvalidInputError
@@ -199,7 +199,7 @@ def next_position(database: Database, scope: Scope, session: str | None) -> int 
         return None
     predicate = compile_predicate(scope, Filters(session=session), [ContentType.MESSAGE])
     query = f"SELECT coalesce(max(r.position), -1) FROM records r WHERE {predicate.where}"
-    return int(database.fetch(query, predicate.params)[0][0]) + 1
+    return position_after(int(database.fetch(query, predicate.params)[0][0]))
 
 
 def distinct_attribute(database: Database, predicate: Predicate, path: str) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.tables.database import METRIC, RECALLS_SINCE_META_KEY, SCHEMA_VERSION, set_meta
-from recall_loop.state.errors import StoreUnavailableError
+from recall_loop.state.errors import StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Database
@@ -25,7 +25,7 @@ _OPEN = "SELECT key, value FROM meta WHERE key IN ('generation', 'schema')"
 _LOG = logging.getLogger(__name__)
 
 
-class NewerSchemaError(StoreUnavailableError):
+class NewerSchemaError(StoreUnusableError):
     """A later version of the program has made or upgraded the tables: this one neither reads nor writes them."""
 
 
@@ -87,10 +87,11 @@ def read_generation(database: Database, place: object) -> str:
 def refuse_newer(marker: Mapping[str, str], place: object) -> None:
     """Raise `NewerSchemaError` where tables with this marker are of a later version's schema."""
     if int(marker[_SCHEMA_KEY]) > SCHEMA_VERSION:
-        raise NewerSchemaError(
-            f"{place}: made with schema {marker[_SCHEMA_KEY]}; this version reads schema {SCHEMA_VERSION}: "
+        made = (
+            f"made with schema {marker[_SCHEMA_KEY]}; this version reads schema {SCHEMA_VERSION}: "
             "use the later version of Recall Loop that made or upgraded it"
         )
+        raise NewerSchemaError(f"{place}: {made}", told=f"the store was {made}")
 
 
 def is_current(marker: Mapping[str, str]) -> bool:

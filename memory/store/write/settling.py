@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.encoding.indexing import position_after
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, settle_derived
 from recall_loop.state.records.records import RECORD_ADAPTER
 
@@ -48,10 +49,10 @@ class _SessionPositions:
     def next(self, thread: str) -> int | None:
         if thread not in self._next:
             rows = self._database.fetch(_LAST, (thread,))
-            self._next[thread] = 0 if not rows else None if rows[0][0] is None else rows[0][0] + 1
+            self._next[thread] = 0 if not rows else None if rows[0][0] is None else position_after(rows[0][0])
         return self._next[thread]
 
     def take(self, thread: str, position: int | None) -> None:
         """Note that a message of a session has a position, or none."""
         expected = self.next(thread)
-        self._next[thread] = None if position is None or expected is None else max(expected, position + 1)
+        self._next[thread] = None if position is None or expected is None else max(expected, position_after(position))

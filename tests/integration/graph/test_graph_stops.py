@@ -8,9 +8,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from recall_loop.graph.builder import build_graph
-from recall_loop.graph.run import retrieve, stream_retrieve
+from recall_loop.graph.retriever import RecallLoopRetriever
+from recall_loop.graph.run import retrieve, retrieve_tool, stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import StoreError
+from recall_loop.state.errors import StoreError, StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
 from tests.integration.graph.worlds import (
@@ -202,7 +203,27 @@ def test_a_store_that_breaks_while_the_loop_runs(tmp_path, after):
     assert bool(output["facts"]) == found_before
 
 
-def test_a_store_that_is_broken_before_the_run_is_a_typed_error():
+def test_a_store_that_fails_from_the_start_ends_the_run_as_one_that_fails_later(tmp_path):
+    """Proves: STOP-2, STOP-6 (the scope is counted before the first search: that meets the failure first)."""
+    with filled_store(path=tmp_path / "store") as store:
+        database = store._session.database
+        with database.transaction() as connection:
+            connection.execute("ALTER TABLE records RENAME TO elsewhere")
+        result = run(store, DIRECT, QUICK)
+        check_failed(result)
+        assert result.metadata["trace"]["tool_calls"][0]["attempts"] == 3
+        # Who sees only memories is told of it.
+        with pytest.raises(StoreUnavailableError):
+            RecallLoopRetriever(store, tenant="valley", settings=Settings(**QUICK)).invoke(DIRECT)
+        tool = retrieve_tool(store, settings=Settings(**QUICK))
+        call = {"name": tool.name, "args": {"question": DIRECT}, "id": "1", "type": "tool_call"}
+        assert tool.invoke(call).status == "error"
+        with database.transaction() as connection:
+            connection.execute("ALTER TABLE elsewhere RENAME TO records")
+        assert run(store, DIRECT, QUICK).facts
+
+
+def test_a_store_that_was_closed_before_the_run_is_a_typed_error():
     """Proves: STORE-4, STOP-6 (no result is made up: the caller is told)."""
     with filled_store() as store:
         pass

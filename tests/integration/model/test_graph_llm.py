@@ -33,6 +33,7 @@ FAULTS = {
     Behaviour.EMPTY: "empty",
     Behaviour.HANGS: "timeout",
     Behaviour.HTML: None,
+    Behaviour.NO_CHOICES: "empty",
     Behaviour.PROSE: "not_json",
     Behaviour.RATE_LIMITED: "rate_limited",
     Behaviour.REFUSES: "refused",

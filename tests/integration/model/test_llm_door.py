@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import pairwise
@@ -97,6 +98,38 @@ def test_a_value_comes_and_the_rung_that_gave_it_is_remembered(ask, behaviour, r
     assert bool(heard) is streamed
 
 
+def test_an_endpoint_that_never_streams_gives_its_answers(ask):
+    """Proves: LOOP-8 (it is found out once, and within the limits)."""
+    heard: list[str] = []
+    with ChatEndpoint(plan, Behaviour.NO_STREAM) as endpoint:
+        reply = ask(door_to(endpoint), on_text=heard.append)
+        assert reply.value == Plan(queries=["Atlas lead"], note="names first")
+        assert reply.attempts == (("json_schema", "error"), ("json_schema", "ok"))
+        assert [asked.body.get("stream", False) for asked in endpoint.asked] == [True, False]
+        assert len(heard) == 1 and "Atlas lead" in heard[0]
+        again = ask(door_to(endpoint), on_text=heard.append)
+        assert again.attempts == (("json_schema", "ok"),)
+    with ChatEndpoint(plan, Behaviour.NO_STREAM) as endpoint:
+        once = ask(door_to(endpoint), limits=replace(PLENTY, calls=1), on_text=heard.append)
+        assert (once.value, endpoint.count()) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "detail"),
+    [
+        (Behaviour.HTML, "the endpoint's reply isn't in OpenAI's format"),
+        (Behaviour.NO_CHOICES, "the reply has no choices"),
+        (Behaviour.DROPS, "no connection to the endpoint, or one that broke off"),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_reason_is_in_words_and_names_no_class(ask, behaviour, detail, streamed):
+    """Proves: LOOP-8."""
+    on_text = (lambda text: None) if streamed else None
+    with ChatEndpoint(plan, behaviour) as endpoint:
+        assert ask(door_to(endpoint, retries=0), on_text=on_text).failure.detail == detail
+
+
 @pytest.mark.parametrize(
     ("behaviour", "reason", "calls", "calls_again"),
     [
@@ -105,6 +138,7 @@ def test_a_value_comes_and_the_rung_that_gave_it_is_remembered(ask, behaviour, r
         (Behaviour.EMPTY, FailureReason.EMPTY, 4, 1),
         (Behaviour.TRUNCATES, FailureReason.TRUNCATED, 1, 1),
         (Behaviour.REFUSES, FailureReason.REFUSED, 1, 1),
+        (Behaviour.NO_CHOICES, FailureReason.EMPTY, 4, 1),
         (Behaviour.HTML, FailureReason.ERROR, 1, 1),
         (Behaviour.SERVER_ERROR, FailureReason.SERVER_ERROR, 3, 0),
         (Behaviour.DROPS, FailureReason.CONNECTION, 3, 0),
@@ -117,6 +151,8 @@ def test_a_failure_has_its_reason_and_costs_a_bounded_number_of_calls(
 ):
     """Proves: LOOP-8."""
     on_text = (lambda text: None) if streamed else None
+    if streamed and behaviour in (Behaviour.NO_CHOICES, Behaviour.HTML):  # once more, for a reply in one piece
+        calls, calls_again = calls + 1, calls_again + 1
     with ChatEndpoint(plan, behaviour, retry_after="0.01") as endpoint:
         reply = ask(door_to(endpoint), on_text=on_text)
         assert (reply.value, reply.failure.reason, reply.method) == (None, reason, None)

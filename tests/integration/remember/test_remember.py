@@ -184,6 +184,13 @@ def test_a_conversation_whose_messages_have_no_positions_goes_on_behind_them(sto
     assert windows["New 3."] == ["New 2.", "New 3."]
 
 
+def test_a_conversation_at_the_greatest_position_goes_on(store):
+    """Proves: OPS-5, API-2."""
+    store.upsert([{"id": "m", "text": "Earlier.", "conversation_id": "t1", "position": 2**63 - 1}], tenant=ACME.tenant)
+    graph(remember(store, tenant="acme")).invoke(say("Hi", "Hello", "Bye"), thread())
+    assert texts(store) == ["Earlier.", "Hi", "Hello", "Bye"]
+
+
 def test_a_time_in_the_future_is_the_clocks(store):
     """Proves: OPS-5 (no message makes its facts last for ever)."""
     state = {"messages": [HumanMessage("One.", additional_kwargs={"timestamp": "9000-01-01T00:00:00Z"})]}

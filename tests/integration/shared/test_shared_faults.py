@@ -15,6 +15,7 @@ import pytest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.postgres import postgres_address
+from recall_loop.memory.store.postgres.postgres_connection import typed_errors
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, StoreUnavailableError
 from recall_loop.state.scope import Scope
@@ -114,6 +115,26 @@ def _more(acknowledged: list[int], number: int) -> None:
     """Wait until so many writes more are acknowledged."""
     before = len(acknowledged)
     wait_until(lambda: len(acknowledged) >= before + number, 60)
+
+
+def test_a_failed_write_is_told_without_addresses_and_only_until_postgresql_answers(address, caplog):
+    """Proves: HOST-3, SEARCH-9. It has left nothing behind; what the driver says names hosts, ports and paths."""
+    with opened(address) as store:
+        store.upsert([{"id": "a", "text": "the ferry"}])
+        with pytest.raises(StoreUnavailableError, match="from nowhere:5432"), store._session.writing([]):
+            raise_as_the_driver("from nowhere:5432")
+        assert store.degraded_reason == "the last write failed: PostgreSQL can't be written"
+        assert "from nowhere:5432" in (store.degraded_detail or "") and "from nowhere:5432" in caplog.text
+        assert store.count() == 1
+        assert store.degraded_reason is None and store.degraded_detail is None
+        with pytest.raises(StoreUnavailableError), store._session.writing([]):
+            raise_as_the_driver("again")
+        assert store.maintenance.probe() is None
+
+
+def raise_as_the_driver(words: str) -> None:
+    with typed_errors("PostgreSQL can't be written"):
+        raise psycopg.OperationalError(words)
 
 
 def test_a_connection_lost_during_a_write_loses_its_lock_and_writes_nothing(address, postgres):

@@ -109,7 +109,8 @@ def test_a_foreign_error_is_a_failure_without_its_words(ask, caplog):
     with caplog.at_level(logging.DEBUG, logger="recall_loop"):
         reply = ask(ChatClient(Scripted(act=act)))
     assert (reply.failure.reason, reply.attempts) == (FailureReason.ERROR, (("prompt", "error"),))
-    assert reply.failure.detail.endswith("VendorError")
+    assert reply.failure.detail == "the model's client failed"
+    assert [record.error_type for record in caplog.records if hasattr(record, "error_type")] == ["VendorError"]
     assert "secret" not in reply.failure.detail + caplog.text
 
 

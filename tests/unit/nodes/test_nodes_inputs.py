@@ -77,6 +77,18 @@ def test_context_blocks_of_ours_and_empty_messages_are_left_out():
             chat_messages(nothing)
 
 
+@pytest.mark.parametrize(
+    "last", ["  ", "", [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]]
+)
+def test_the_last_message_of_the_user_that_has_text_is_the_question(last):
+    """Proves: LOOP-9, GRAPH-1 (a picture alone doesn't end a host's run)."""
+    talk = [ASKED, AIMessage("In Tallinn."), HumanMessage(last)]
+    assert request_from_state({"messages": talk}, Context(), Settings()).question.content == "Where is Mara?"
+    for silent in ([HumanMessage(last)], [SystemMessage("You are helpful."), HumanMessage(last)]):
+        with pytest.raises(InvalidInputError, match=r"messages\.content.*not white space"):
+            request_from_state({"messages": silent}, Context(), Settings())
+
+
 def key_of(state):
     return run_key(state, Context())
 

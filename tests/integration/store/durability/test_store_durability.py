@@ -185,7 +185,7 @@ def test_a_store_whose_chroma_cannot_be_opened_still_reads(tmp_path):
 def test_a_second_writer_is_told_at_once_and_the_lock_ends_with_its_holder(tmp_path):
     """Proves: STORE-4."""
     with MemoryStore.open(tmp_path, embedder=Lengths()):
-        with pytest.raises(StoreLockedError, match=f"process {os.getpid()}.*read_only=True"):
+        with pytest.raises(StoreLockedError, match=rf"process {os.getpid()}.*read_only=True.*serve.*--read-only"):
             MemoryStore.open(tmp_path, embedder=Lengths())
         for name in ("writer.lock", "sidecar.sqlite3"):
             (tmp_path / name).read_bytes()

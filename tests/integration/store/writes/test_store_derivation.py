@@ -97,6 +97,16 @@ def test_messages_of_a_session_are_placed_in_the_order_of_their_arrival(store):
     assert window["m1"] == "a\nchanged\nc"
 
 
+def test_messages_behind_the_greatest_position_share_it_in_the_order_of_their_arrival(store):
+    """Proves: API-2, STORE-7."""
+    talk = {"conversation_id": "c"}
+    store.upsert([{"id": "m0", "text": "first", "position": 2**63 - 1, **talk}])
+    store.upsert([{"id": "m1", "text": "second", **talk}, {"id": "m2", "text": "third", **talk}])
+    assert [one(store, name).position for name in ("m0", "m1", "m2")] == [2**63 - 1] * 3
+    window = {row.record.id: row.window for row in store.view(ALL).rows(store.view(ALL).rowids()).values()}
+    assert window["m1"] == "first\nsecond\nthird"
+
+
 def test_stated_times_order_messages_without_positions(store):
     """Proves: API-2, STORE-7."""
     day = datetime(2024, 1, 1, tzinfo=UTC)

@@ -1,0 +1,68 @@
+"""How messages go back to a parent graph: the whole conversation, or only what is new in it (GRAPH-2).
+
+A parent's key without a reducer is overwritten, and so needs all messages. One that appends whatever comes, as
+`operator.add` does, would have them twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+
+from recall_loop.nodes.runtime.inputs import is_recall_block
+
+Reducer = Callable[[Any, Any], Any]
+_READER = "__pregel_read"
+
+
+def reducers_of(config: RunnableConfig | None) -> dict[str, Reducer]:
+    """Return the reducers of the graph that calls a node with `config`, by key.
+
+    LangGraph hands a node a reader of the graph's channels; no public way leads to them.
+    """
+    reader = ((config or {}).get("configurable") or {}).get(_READER)
+    channels = [part for part in getattr(reader, "args", ()) if isinstance(part, Mapping)]
+    found = {name: getattr(channel, "operator", None) for part in channels for name, channel in part.items()}
+    return {name: reducer for name, reducer in found.items() if callable(reducer)}
+
+
+def appends(reducer: Reducer | None) -> bool:
+    """Tell whether a reducer appends a message that it has already."""
+    if reducer is None:
+        return False
+    known = [HumanMessage("?", id="recall-loop-probe")]
+    found = reducer(known, list(known))
+    return isinstance(found, Sequence) and len(found) > len(known)
+
+
+def with_ids(given: Any) -> list[BaseMessage]:
+    """Return messages with ids made of place and words for those that have none: the same for every recall of a turn.
+
+    Elsewhere LangGraph gives them ids, and the parent gets them back; here it doesn't.
+    """
+    messages = convert_to_messages(given if isinstance(given, list) else [given])
+    return [
+        each if each.id else each.model_copy(update={"id": _derived_id(place, each)})
+        for place, each in enumerate(messages)
+    ]
+
+
+def _derived_id(place: int, message: BaseMessage) -> str:
+    said = f"{place}\n{message.type}\n{message.content}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(said).hexdigest()[:32]
+
+
+def new_blocks(messages: Iterable[AnyMessage], known: Any) -> list[AnyMessage]:
+    """Return the context blocks that are not among the `known` messages as they are."""
+    before = [_mark(each) for each in known] if isinstance(known, list) else []
+    return [each for each in messages if is_recall_block(each) and _mark(each) not in before]
+
+
+def _mark(message: Any) -> tuple[Any, Any]:
+    if isinstance(message, Mapping):
+        return message.get("id"), message.get("content")
+    return getattr(message, "id", None), getattr(message, "content", None)
