@@ -80,8 +80,7 @@ def _is_replaced(
     kept: str, left: str, at: int, pairs: list[tuple[str, str]], newer: Statement, known: frozenset[str]
 ) -> bool:
     """Tell whether `kept` has a new neighbour in the newer statement, which hasn't `left`; `at` is its place."""
-    inflected = len(left) >= _LEAST_COMMON and any(term.startswith(left[:_LEAST_COMMON]) for term in newer.stems)
-    if inflected or left in newer.stems or kept not in newer.terms:
+    if kept not in newer.terms or any(_is_one_word(left, term) for term in newer.stems):
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
     return bool(beside) and beside <= newer.terms - known
@@ -90,7 +89,7 @@ def _is_replaced(
 def same_label(older: Statement, newer: Statement) -> bool:
     """Tell whether two statements don't tell of two of a kind: "Room 12 costs 80", "Room 15 costs 95"."""
     (first, label), (second, other) = _beginning(older), _beginning(newer)
-    return not (label and other and label != other and _alike(first, second))
+    return not (label and other and label != other and _is_one_word(first, second))
 
 
 def same_matter(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
@@ -105,7 +104,7 @@ def same_matter(older: Statement, newer: Statement, asked: frozenset[str]) -> bo
         newer: what was stated later.
         asked: the content words, names and numbers of the question.
     """
-    if not _alike(_beginning(older)[0], _beginning(newer)[0]):
+    if not _is_one_word(_beginning(older)[0], _beginning(newer)[0]):
         return False
     replaced = list(_replaced(older, newer))
     return len(replaced) < _SEVERAL or not any(_names_another(old, new, asked) for old, new in replaced)
@@ -123,7 +122,7 @@ def _beginning(statement: Statement) -> tuple[str, str]:
     return ordered[at][1] if at < len(ordered) else "", behind if labels else ""
 
 
-def _alike(first: str, second: str) -> bool:
+def _is_one_word(first: str, second: str) -> bool:
     """Tell whether two stems are of one word: equal, or with the same first letters."""
     least = min(len(first), len(second))
     return first == second or (least >= _LEAST_COMMON and first[:_LEAST_COMMON] == second[:_LEAST_COMMON])
@@ -141,7 +140,7 @@ def _replaced(older: Statement, newer: Statement) -> Iterator[tuple[set[str], se
 
 def _names_another(old: set[str], new: set[str], asked: frozenset[str]) -> bool:
     """Tell whether something asked for is among what was replaced, and not in another form among what replaces it."""
-    return any(not any(_alike(each, other) for other in new) for each in old & asked)
+    return any(not any(_is_one_word(each, other) for other in new) for each in old & asked)
 
 
 def _adjacent_stems(statement: Statement) -> list[tuple[str, str]]:

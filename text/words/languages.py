@@ -46,7 +46,7 @@ class LanguageWords:
         asking: verbs of asking and reporting.
         pronouns: pronouns of the third person.
         numbers: numbers in words.
-        naming: pattern of questions for a name; its group is the verb. Empty = none.
+        naming: pattern of questions for a name; its group is the word that asks for it. Empty = none.
         answers: patterns of questions by the kind of answer that they ask for, as they are written.
         lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
         loans: its stop words that English text has too.

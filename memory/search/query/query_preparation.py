@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -148,11 +148,12 @@ def parse_queries(
     parsed = []
     for number, (query, given) in enumerate(zip(queries, each, strict=True)):
         text, narrowed = apply_time_suffix(query, given, reference) if params.time_suffixes else (query, given)
-        options = params if limits is None else _limited(params, limits[number])
-        if modes is not None:
-            options = options.model_copy(update={"mode": modes[number]})
-        if reranked is not None and not reranked[number]:
-            options = options.model_copy(update={"rerank": False})
+        options = _own_options(
+            params,
+            None if limits is None else limits[number],
+            None if modes is None else modes[number],
+            reranked is None or reranked[number],
+        )
         time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
         understood = languages is None or (params.language or text_language(text)) in languages
         parsed.append(
@@ -161,12 +162,17 @@ def parse_queries(
     return parsed
 
 
-def _limited(params: SearchParams, limit: int) -> SearchParams:
-    """Return the options of a query with a limit of its own; a large pool is for who wants many results."""
-    if type(limit) is not int or not 1 <= limit <= MAX_RESULTS:
-        raise InvalidInputError("limit", limit, f"an integer from 1 to {MAX_RESULTS}")
-    pool = min(params.rerank_pool, max(DEFAULT_RERANK_POOL, RERANKED_PER_RESULT * limit))
-    return params.model_copy(update={"limit": limit, "rerank_pool": pool})
+def _own_options(params: SearchParams, limit: int | None, mode: SearchMode | None, reranked: bool) -> SearchParams:
+    """Return the options of a query with a limit or a mode of its own; a large pool is for who wants many results."""
+    own: dict[str, Any] = {} if reranked else {"rerank": False}
+    if limit is not None:
+        if type(limit) is not int or not 1 <= limit <= MAX_RESULTS:
+            raise InvalidInputError("limit", limit, f"an integer from 1 to {MAX_RESULTS}")
+        pool = min(params.rerank_pool, max(DEFAULT_RERANK_POOL, RERANKED_PER_RESULT * limit))
+        own |= {"limit": limit, "rerank_pool": pool}
+    if mode is not None:
+        own["mode"] = mode
+    return params.model_copy(update=own) if own else params
 
 
 def _check(query: str) -> None:
