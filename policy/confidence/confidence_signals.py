@@ -17,7 +17,8 @@ from typing import Any
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, has_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
+from recall_loop.policy.question.answer_kinds import AnswerKind
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource, SpeechAct
 from recall_loop.text.speech.speech_acts import find_speech_acts

@@ -25,8 +25,9 @@ from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
+from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
-from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, says_when
@@ -44,7 +45,8 @@ _NUMBER_WORDS = word_set(
     """one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty hundred thousand
     million once twice first second third couple"""
 )
-_DIGIT = re.compile(r"\d")
+# Han numerals stand between no blanks, and one alone is part of many other words.
+_DIGIT = re.compile(r"\d|[一二两三四五六七八九十百千万亿零]{2}")
 # Between a word and its preposition that tell something from the other side; and words that lie between at most.
 _GAP, _MOST_BETWEEN = " * ", 7
 _PREPOSITIONS = ("after", "at", "by", "for", "of", "to", "with")

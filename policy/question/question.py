@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
 from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -33,34 +33,6 @@ _PART = re.compile(
     re.IGNORECASE,
 )
 _PRONOUNS = word_set("""he she they it him her them his hers their theirs its this that these those there then one""")
-
-
-class AnswerKind(StrEnum):
-    """The kind of answer that a question asks for."""
-
-    DATE = "date"
-    NUMBER = "number"
-    PERSON = "person"
-
-
-_ANSWER_PATTERNS = (
-    (AnswerKind.NUMBER, re.compile(r"\bhow\s+(?:many|much|old|long|often|far|tall|big)\b", re.I)),
-    (
-        AnswerKind.DATE,
-        re.compile(r"\b(?:when|what\s+(?:date|day|year|month|time)|which\s+(?:date|day|year|month))\b", re.I),
-    ),
-    (AnswerKind.PERSON, re.compile(r"\b(?:who|whom|whose)\b", re.I)),
-)
-
-
-@cache
-def _answer_patterns(language: str) -> tuple[tuple[AnswerKind, re.Pattern[str]], ...]:
-    """Return the patterns of questions for a number, a date or a person, in the order in which they are tried."""
-    answers = language_words()[language].answers if language in language_words() else {}
-    if not answers:
-        return _ANSWER_PATTERNS
-    before = "" if language == "zh" else r"(?<!\w)"
-    return tuple((kind, re.compile(f"{before}(?:{answers[kind]})", re.IGNORECASE)) for kind, _ in _ANSWER_PATTERNS)
 
 
 @dataclass(frozen=True)
@@ -157,16 +129,17 @@ def _analyse(
     phrases = find_noun_phrases(text) + (find_noun_phrases(goal) if goal else [])
     if not named and not phrases and window:
         phrases = find_noun_phrases(window[-1])
+    parts = _parts(text)
     taken = time_terms | stem_set(names) | stem_set(naming_words(text, language), language)
     return AnalysedQuestion(
         text=text,
-        parts=_parts(text),
+        parts=parts,
         names=names,
         referents=referents,
         phrases=tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases)))),
         times=times,
         event_times=event_times(text, times),
-        asked=next((kind for kind, pattern in _answer_patterns(language) if pattern.search(text)), None),
+        asked=next(filter(None, (asked_kind(part, language) for part in parts)), None),
         language=language,
         stated_language=stated_language,
         listed=list_request(text, language, names),

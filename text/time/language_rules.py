@@ -1,4 +1,4 @@
-"""The forms of a time in other languages than English, made of the words in `times.toml` (OPEN-4).
+"""The forms of a time in other languages than English, made of the words in `times.toml` and `languages.toml` (OPEN-4).
 
 They mean what the English ones mean (`time_rules`). A text is read by the rules of its own language, and by those for
 dates in digits, which all languages share.
@@ -17,6 +17,7 @@ from typing import Any
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DAY, DateSpan
 from recall_loop.text.time.time_rules import Rule, Rules
+from recall_loop.text.words.languages import LanguageWords, language_words
 
 _UNITS = ("day", "week", "month", "year")
 _YEAR = r"(?P<year>1[5-9]\d\d|20\d\d|21\d\d)"
@@ -46,7 +47,7 @@ def language_rules(language: str) -> Rules:
     if language == "zh":
         return tuple(_chinese_rules())
     words = _words().get(language)
-    return tuple(_rules(words)) if words else ()
+    return tuple(_rules(words, language_words()[language])) if words else ()
 
 
 @cache
@@ -54,8 +55,8 @@ def _words() -> dict[str, dict[str, Any]]:
     return tomllib.loads(files("recall_loop.text.time").joinpath("times.toml").read_text(encoding="utf-8"))
 
 
-def _rules(words: Mapping[str, Any]) -> Iterator[tuple[re.Pattern[str], Rule]]:
-    months, weekdays, numbers = (words[name].split() for name in ("months", "weekdays", "numbers"))
+def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.Pattern[str], Rule]]:
+    months, weekdays, numbers = known.months, known.weekdays, words["numbers"].split()
     units = [words["units"][unit] for unit in _UNITS]
     month, weekday = (f"(?:{'|'.join(each)})" for each in (months, weekdays))
     month = f"(?P<month>{month})"

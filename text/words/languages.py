@@ -1,7 +1,7 @@
 """The language of a text, recognised by script and stop words, and the words of each for no subject (OPEN-4).
 
-A text in Latin letters is of the language whose stop words it has most of, and English unless another has more. Nothing
-is read but its words, so that the same text always has the same language.
+A text in Latin letters is of the language whose stop words it has most of, names of months and weekdays with them, and
+English unless another has more. Nothing is read but its words, so that the same text always has the same language.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class LanguageWords:
         answers: patterns of questions by the kind of answer that they ask for, as they are written.
         lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
         loans: its stop words that English text has too.
+        months: patterns of the names of months, as they are written, from January; empty = none.
+        weekdays: the same of weekdays, from Monday.
     """
 
     stop: frozenset[str]
@@ -61,6 +63,8 @@ class LanguageWords:
     naming: str
     lists: str
     loans: frozenset[str]
+    months: tuple[str, ...]
+    weekdays: tuple[str, ...]
 
     @classmethod
     def from_lists(cls, lists: Mapping[str, Any]) -> LanguageWords:
@@ -70,7 +74,14 @@ class LanguageWords:
         stop = frozenset(fold(lists["stop"]).split()) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))
         naming, several = lists.get("naming", ""), lists.get("lists", "")
-        return cls(stop=stop, answers=answers, naming=naming, lists=several, **found)
+        months, weekdays = (tuple(lists.get(name, "").split()) for name in ("months", "weekdays"))
+        return cls(stop=stop, answers=answers, naming=naming, lists=several, months=months, weekdays=weekdays, **found)
+
+    @property
+    def calendar(self) -> frozenset[str]:
+        """The names of its months and weekdays, folded, where they are words and no patterns."""
+        named = (form for names in (*self.months, *self.weekdays) for form in names.split("|"))
+        return frozenset(fold(name) for name in named if name.isalpha())
 
 
 @cache
@@ -149,7 +160,7 @@ def _markers() -> Mapping[str, tuple[tuple[str, int], ...]]:
     for code, known in language_words().items():
         if code not in _UNMISTAKABLE:
             found[""].append((code, 0))
-            for word in known.stop:
-                loan = len(word) == 1 or word in known.loans or word in STOP_WORDS
+            for word in known.stop | known.calendar:
+                loan = len(word) == 1 or word not in known.stop or word in known.loans or word in STOP_WORDS
                 found.setdefault(word, []).append((code, _LOAN if loan else _SURE))
     return {word: tuple(languages) for word, languages in found.items()}

@@ -1,0 +1,67 @@
+"""The kind of answer that a question asks for, where its words show one: a date, a number or a person (STOP-5, OPEN-4).
+
+Of several question words the first governs: "who was there when it burnt?" asks for a person, and "what do I do when it
+rains?" for none of the three.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import cache
+
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import CHINESE, language_words
+from recall_loop.text.words.stop_words import QUESTION_WORDS
+
+# A preposition may stand before the question word that opens a question ("in what", "mit wem").
+_OPENING_WORDS = 2
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class AnswerKind(StrEnum):
+    """The kind of answer that a question asks for."""
+
+    DATE = "date"
+    NUMBER = "number"
+    PERSON = "person"
+
+
+_ENGLISH = {
+    AnswerKind.NUMBER: r"how\s+(?:many|much|old|long|often|far|tall|big)\b",
+    AnswerKind.DATE: r"(?:when|what\s+(?:date|day|year|month|time)|which\s+(?:date|day|year|month))\b",
+    AnswerKind.PERSON: r"(?:who|whom|whose)\b",
+}
+
+
+def asked_kind(question: str, language: str) -> AnswerKind | None:
+    """Return the kind of answer that a single question asks for; None where its words don't show one.
+
+    Args:
+        question: one question, without others beside it.
+        language: its language (ISO 639-1); those without patterns of their own are read as English.
+    """
+    matches = ((kind, pattern.search(question)) for kind, pattern in _patterns(language))
+    found = [(match.start(), at, kind) for at, (kind, match) in enumerate(matches) if match]
+    if not found:
+        return None
+    start, _, kind = min(found)
+    opening = _WORD.findall(fold(question[:start]))[:_OPENING_WORDS]
+    return None if _question_words(language).intersection(opening) else kind
+
+
+@cache
+def _patterns(language: str) -> tuple[tuple[AnswerKind, re.Pattern[str]], ...]:
+    """Return the patterns of questions for a number, a date or a person; where two begin together the first counts."""
+    known = language_words().get(language)
+    answers = known.answers if known and known.answers else _ENGLISH
+    before = "" if language == CHINESE else r"(?<!\w)"
+    return tuple((kind, re.compile(f"{before}(?:{answers[kind]})", re.IGNORECASE)) for kind in _ENGLISH)
+
+
+def _question_words(language: str) -> frozenset[str]:
+    """Return the words by which a question may open; in Chinese they may stand anywhere, and tell nothing there."""
+    if language == CHINESE:
+        return frozenset()
+    known = language_words().get(language)
+    return known.question if known and known.question else QUESTION_WORDS

@@ -1,0 +1,54 @@
+"""The kind of answer that a question asks for (STOP-5, OPEN-4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
+from recall_loop.text.words.tokens import text_language
+
+DATE, NUMBER, PERSON = AnswerKind.DATE, AnswerKind.NUMBER, AnswerKind.PERSON
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("When do I eat?", DATE),
+        ("At what time do we meet?", DATE),
+        ("Do you know when the train leaves?", DATE),
+        ("How old is the dog?", NUMBER),
+        ("With whom did I travel when I was in Rome?", PERSON),
+        ("Um wie viel Uhr fährt der Zug?", DATE),
+        ("Wie viele Räder habe ich?", NUMBER),
+        ("Mit wem war ich in Rom?", PERSON),
+        ("¿Cuándo llega el tren?", DATE),
+        ("¿Quién llamó cuando yo no estaba?", PERSON),
+        ("À quelle heure part le train ?", DATE),
+        ("Quel âge a le chien ?", NUMBER),
+        ("Когда у меня дзюдо?", DATE),
+        ("Сколько лет собаке?", NUMBER),
+        ("我什么时候练柔道？", DATE),
+        ("我姐姐多大了？", NUMBER),
+    ],
+)
+def test_kind(question: str, kind: AnswerKind) -> None:
+    """Of several question words the first one tells it. Proves: STOP-5, OPEN-4."""
+    assert asked_kind(question, text_language(question)) is kind
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What do I do when I'm sad?",
+        "Which rules do I follow when I eat?",
+        "In which town does the man live who called?",
+        "Was mache ich, wann immer es regnet?",
+        "¿Qué hago cuando llueve?",
+        "Qu'est-ce que je fais quand il pleut ?",
+        "Что я делаю, когда идёт дождь?",
+        "下雨的时候我做什么？",
+    ],
+)
+def test_clause_asks_nothing(question: str) -> None:
+    """A clause that says when or who is no question for it. Proves: STOP-5, OPEN-4."""
+    assert asked_kind(question, text_language(question)) is None
