@@ -23,7 +23,7 @@ from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.llm_query_weight import question_terms, weight_llm_queries
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
-from recall_loop.policy.planning.query_search import is_major, limit_parameter, query_mode, similarity_weight
+from recall_loop.policy.planning.query_search import is_reranked, limit_parameter, query_mode, similarity_weight
 from recall_loop.policy.planning.round_plan import QueryFingerprinter, content_types_of
 from recall_loop.state.agent_state import AgentState, Plan, PlannedQuery, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
@@ -110,7 +110,7 @@ def _searches(plan: Plan, run: RunContext) -> Iterator[tuple[list[int], dict[str
                 "spoken": [query["spoken"] or query["text"] for query in queries],
                 "limits": [plan["parameters"][limit_parameter(query)] for query in queries],
                 "modes": [query_mode(query, run.settings.search_mode) for query in queries],
-                "reranked": list(map(is_major, queries)),
+                "reranked": list(map(is_reranked, queries)),
             },
         )
 

@@ -1,7 +1,8 @@
 """How a planned query is searched: how many results it brings, by words or by meaning too, reranked or not.
 
 A query of little weight supports others: only its first results count, and in any order as well, so that it isn't
-reranked. The weights are in `query_forms.SOURCE_WEIGHTS`.
+reranked. The weights are in `query_forms.SOURCE_WEIGHTS`. A query for a member of a list isn't either: the word for the
+member finds it, and the question's other words were looked up before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ _OF_THE_QUESTION = frozenset(
 def is_major(query: PlannedQuery) -> bool:
     """Tell whether all results of a query count."""
     return query["weight"] >= _MAJOR_WEIGHT
+
+
+def is_reranked(query: PlannedQuery) -> bool:
+    """Tell whether a query's results are reranked."""
+    return is_major(query) and query["source"] != QuerySource.MEMBER
 
 
 def limit_parameter(query: PlannedQuery) -> str:

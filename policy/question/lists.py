@@ -37,6 +37,7 @@ _OPEN = re.compile(
     re.I,
 )
 _PLURALS = frozenset(["people", "children", "men", "women", "kids", "media"])
+_NO_KIND = STOP_WORDS | {"times"}
 _NO_PLURAL = ("ss", "us", "is", "'s", "\u2019s")
 
 
@@ -90,7 +91,7 @@ def _english_kind(text: str, names: frozenset[str]) -> str | None:
         for found in pattern.finditer(text):
             kind, sort = found["kind"], found.groupdict().get("sort") or ""
             last = words(kind)[-1:]
-            if not last or last[0] in STOP_WORDS or not names.isdisjoint(stems(last[0])):
+            if not last or last[0] in _NO_KIND or not names.isdisjoint(stems(last[0])):
                 continue
             if _is_plural(kind.split()[-1]) or "s of" in sort:
                 return kind

@@ -9,7 +9,7 @@ import pytest
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.bridges import feedback_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, make_query
-from recall_loop.policy.planning.query_search import is_major, limit_parameter, query_mode
+from recall_loop.policy.planning.query_search import is_major, is_reranked, limit_parameter, query_mode
 from recall_loop.policy.planning.refinement import likely_slips, may_be_misspelt, plan_refinement
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
@@ -457,3 +457,4 @@ def test_what_only_repeats_the_question_is_searched_by_words(source):
     major = make_query("red boat", source, 0.8)
     assert query_mode(major, SearchMode.HYBRID) is SearchMode.HYBRID
     assert (is_major(major), limit_parameter(major)) == (True, "limit")
+    assert (is_reranked(minor), is_reranked(major)) == (False, source is not QuerySource.MEMBER)
