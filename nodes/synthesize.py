@@ -189,7 +189,7 @@ def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
         "id": record["id"],
         "content_type": record["kind"],
         "text": record["text"],
-        "similarity": entry["similarity"],
+        "similarity": item.similarity,
         "score": item.score,
         "relevance": item.relevance,
         **{name: record.get(name) for name in _FACT_FIELDS},
