@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
-import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
@@ -33,19 +33,19 @@ class AnsweringStream:
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
-        while isinstance(found := await self._read.receive(), ValidationError):
+        return await self._readable(self._read.receive)
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        """Return the next message, if there is one."""
+        return await self._readable(self._read.__anext__)
+
+    async def _readable(self, following: Callable[[], Awaitable[Any]]) -> SessionMessage | Exception:
+        while isinstance(found := await following(), ValidationError):
             answer = _answer(found)
             if answer is not None:
                 await self._write.send(SessionMessage(answer))
         message: SessionMessage | Exception = found
         return message
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        """Return the next message, if there is one."""
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     def __aiter__(self) -> AnsweringStream:
         """Return the stream itself."""
