@@ -19,6 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
+from recall_loop.cli.core.interruptions import Interruptions, comes_of_interruption
 from recall_loop.cli.core.shared_options import add_log_options
 
 PROGRAM = "recall-loop"
@@ -41,7 +42,9 @@ VERBS = {
     "ablate": "recall_loop.cli.evals.ablate_verb",
     "calibrate": "recall_loop.cli.evals.calibrate_verb",
 }
-FAILED, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+FAILED, BROKEN_PIPE = 2, 141
+# Their event loops end in order by themselves.
+_WITH_LOOPS = (["serve"], ["mcp"])
 
 _EPILOG = """\
 Start with:
@@ -92,25 +95,32 @@ class _Version(argparse.Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _escape_unencodable()
-    try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-        return code
-    except SystemExit as leaving:  # argparse: help, version, usage errors
-        return leaving.code if isinstance(leaving.code, int) else 0
-    except KeyboardInterrupt:
-        sys.stderr.write(f"{PROGRAM}: interrupted\n")
-        return INTERRUPTED
-    except BrokenPipeError:
-        return _handle_broken_pipe()
-    except OSError as error:
-        return _print_error(_os_error_text(error))
-    except Exception as error:
-        from recall_loop.state.errors import RecallError
+    given = list(sys.argv[1:] if argv is None else argv)
+    with Interruptions(taken=given[:1] not in _WITH_LOOPS) as pressed:
+        try:
+            code = _dispatch(given)
+            sys.stdout.flush()
+            return code
+        except SystemExit as leaving:  # argparse: help, version, usage errors
+            return leaving.code if isinstance(leaving.code, int) else 0
+        except KeyboardInterrupt:
+            return pressed.tell()
+        except Exception as error:
+            failed = pressed.tell() if comes_of_interruption(error) else _code_of(error)
+            if failed is None:
+                raise
+            return failed
 
-        if not isinstance(error, RecallError):
-            raise
-        return _print_error(str(error))
+
+def _code_of(error: Exception) -> int | None:
+    """Print an error that is meant for the user, and return its exit code; None for any other error."""
+    if isinstance(error, BrokenPipeError):
+        return _handle_broken_pipe()
+    if isinstance(error, OSError):
+        return _print_error(_os_error_text(error))
+    from recall_loop.state.errors import RecallError
+
+    return _print_error(str(error)) if isinstance(error, RecallError) else None
 
 
 def build_parser(verbs: Sequence[str]) -> Parser:

@@ -201,7 +201,7 @@ class _MessageRecorder:
                 single_valued=self._options.single_valued,
             )
         except EmbedderError as error:  # the messages are kept; their facts wait for the next time
-            return ExtractionResult(failure={"reason": "embedder", "detail": str(error)})
+            return ExtractionResult(failure={"reason": "embedder", "detail": error.told})
 
 
 def _conversation_owner(options: _RememberOptions, context: Context, settings: Settings) -> ConversationOwner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,15 +46,18 @@ from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
 from recall_loop.state.context import Context
+from recall_loop.state.display import NOT_SEARCHED_TEXT
 from recall_loop.state.errors import StoreError
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.types import Role, Route
+from recall_loop.state.types import Role, Route, StopReason
 from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
 # What two recalls of one turn may differ in: each then has a message of its own.
 _RECALLED = {"goal", "tenant", "agent_id", "user_id", "conversation_id", "scope", "filters", "content_types"}
 NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
+_NOTHING_BEFORE_FAILURE = "(the search failed midway: whether memory holds something relevant is unknown)"
+_NOTHING_FOUND = "No memories were found for the last question."
 _FACT_FIELDS = (
     "label",
     "agent_id",
@@ -98,7 +101,7 @@ def synthesize(
         result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
     run.store.count_recalls((fact["id"] for fact in result["facts"]), tenant=run.scope.tenant)
     if append_message:
-        result["messages"] = [_message(state["messages"], result["context"], run.request)]
+        result["messages"] = [_message(state["messages"], _block(result), run.request)]
     return result | {"route": Route.DONE.value, **cleared_inputs(state)}
 
 
@@ -186,7 +189,7 @@ def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
         "id": record["id"],
         "content_type": record["kind"],
         "text": record["text"],
-        "similarity": entry["similarity"],
+        "similarity": item.similarity,
         "score": item.score,
         "relevance": item.relevance,
         **{name: record.get(name) for name in _FACT_FIELDS},
@@ -235,7 +238,8 @@ def _context(
         if item.relevance >= floor and run.states(item.entry)
     ]
     if not shown:
-        return render_template("context", memories=NOTHING_RELEVANT, **frame)
+        missing = _NOTHING_BEFORE_FAILURE if stop == StopReason.TOOL_FAILURE else NOTHING_RELEVANT
+        return render_template("context", memories=missing, **frame)
     budget = run.settings.max_context_tokens - estimate_tokens(render_template("context", memories="", **frame))
     lines = render_memory_lines(shown, max(budget, 0), run.terms)
     return render_template("context", memories="\n".join(lines), **frame) if lines else ""
@@ -265,7 +269,13 @@ def _metadata(state: AgentState, run: RunContext, confidence: float, steps: Sequ
     }
 
 
-def _message(messages: Sequence[AnyMessage], context: str, request: RetrieveRequest) -> HumanMessage:
+def _block(result: Mapping[str, Any]) -> str:
+    """Return the context block; where it is empty, why."""
+    failed = result["stop"]["reason"] == StopReason.TOOL_FAILURE
+    return str(result["context"]) or (NOT_SEARCHED_TEXT if failed else _NOTHING_FOUND)
+
+
+def _message(messages: Sequence[AnyMessage], content: str, request: RetrieveRequest) -> HumanMessage:
     """Return the context block as a message whose id is the same each time a node recalls a turn for one scope.
 
     A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing (GRAPH-2).
@@ -276,7 +286,7 @@ def _message(messages: Sequence[AnyMessage], context: str, request: RetrieveRequ
     recalled = request.model_dump_json(include=_RECALLED, exclude_none=True)
     identity = hashlib.sha256("\n".join([plain, *_node_path(), recalled]).encode("utf-8", "surrogatepass"))
     return HumanMessage(
-        content=context or "No memories were found for the last question.",
+        content=content,
         name="recall_loop",
         id=f"recall-loop-{identity.hexdigest()[:32]}",
         additional_kwargs={RECALL_MARKER: True},

@@ -30,6 +30,9 @@ CONFIDENCE_TEXTS: dict[ConfidenceLabel, str] = {
     ConfidenceLabel.HIGH: "high: well supported",
 }
 
+# Instead of whatever says that nothing was found: a failed search knows nothing of what is there (STOP-6).
+NOT_SEARCHED_TEXT = "The memory could not be searched: whether it holds anything about this is unknown."
+
 ANSWERABLE_TEXT = "chance that memory holds an answer at all"
 
 

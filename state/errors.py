@@ -137,12 +137,21 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class RecallError(Exception):
-    """Base class of all exceptions that Recall Loop raises on purpose."""
+    """Base class of all exceptions that Recall Loop raises on purpose.
+
+    Args:
+        words: what happened, for operators: may have a backend's or an endpoint's own text, with addresses and paths.
+        told: the same without these; None = `words` names none.
+    """
+
+    def __init__(self, words: str = "", *, told: str | None = None) -> None:
+        super().__init__(words)
+        self._told = told
 
     @property
     def told(self) -> str:
-        """What happened, as clients may read it; the error's own text is for operators."""
-        return str(self)
+        """What happened, as clients may read it: without the text of a backend or an endpoint."""
+        return str(self) if self._told is None else self._told
 
 
 class InvalidInputError(RecallError, ValueError):
@@ -224,21 +233,7 @@ class RecordNotFoundError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store can't be opened, read or written.
-
-    Args:
-        words: what happened, for operators: may have the backend's own text, with addresses and paths.
-        told: the same without these; None = `words` names none.
-    """
-
-    def __init__(self, words: str = "", *, told: str | None = None) -> None:
-        super().__init__(words)
-        self._told = told
-
-    @property
-    def told(self) -> str:
-        """What happened, without the backend's own text."""
-        return str(self) if self._told is None else self._told
+    """The store can't be opened, read or written."""
 
 
 class StoreUnusableError(StoreUnavailableError):

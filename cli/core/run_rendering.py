@@ -19,6 +19,7 @@ from recall_loop.state.display import (
     format_count,
 )
 from recall_loop.state.result import Confidence, Evidence, RecalledFact, RetrieveResult
+from recall_loop.state.types import StopReason
 from recall_loop.text.words.tokens import stems
 
 _SHOWN_CHARACTERS = 320
@@ -139,7 +140,7 @@ class RunScreen(Screen):
             self.line(result.answer, "bold")
         shown = result.facts[:top]
         self.line()
-        self.line(_facts_heading(len(shown), len(result.facts)), "bold")
+        self.line(_facts_heading(len(shown), result), "bold")
         for rank, fact in enumerate(shown, start=1):
             write_fact(self, rank, fact, terms, debug)
         self.confidence(result.confidence)
@@ -226,9 +227,10 @@ class RunScreen(Screen):
         self._write_queries(())
 
 
-def _facts_heading(shown: int, found: int) -> str:
+def _facts_heading(shown: int, result: RetrieveResult) -> str:
+    found = len(result.facts)
     if not found:
-        return "Nothing found"
+        return "The search failed" if result.stop.reason is StopReason.TOOL_FAILURE else "Nothing found"
     facts = format_count(found, "fact")
     return f"{facts}, best first" if shown == found else f"Best {shown} of {facts}"
 

@@ -14,6 +14,7 @@ from recall_loop.cli.evals.eval_options import (
     add_resamples_option,
     add_sample_options,
     add_setting_option,
+    warn_of_unloaded_gold,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     select_ingredients(plan.only)  # refuses unknown names before anything is read
     datasets = [load_dataset(folder, args.kinds, args.format) for folder in args.data]
     for dataset in datasets:
-        select_questions(dataset, options)
+        warn_of_unloaded_gold(dataset, select_questions(dataset, options))
     if args.json is not None and not args.json.parent.is_dir():  # a bad path costs no run
         raise InvalidInputError("--json", str(args.json), "a file in an existing folder")
     sets = []

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import bounded_int, given_fields
-from recall_loop.cli.evals.eval_options import add_cross_collection_option, add_dataset_options, add_setting_option
+from recall_loop.cli.evals.eval_options import (
+    add_cross_collection_option,
+    add_dataset_options,
+    add_setting_option,
+    warn_of_unloaded_gold,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
     from recall_loop.evals.confidence.calibration_examples import CalibrationExample
@@ -118,6 +123,7 @@ def _run_questions(folder: Path, args: argparse.Namespace) -> list[CalibrationEx
     settings, dataset = settings_with(args.set), load_dataset(folder, args.kinds, args.format)
     if args.foreign:
         dataset = with_cross_collection_questions(dataset, args.foreign)
+    warn_of_unloaded_gold(dataset, dataset.questions)
     with open_eval_store(None, settings) as store:
         answers = run_evaluation(dataset, EvalOptions(unscored=True), store, settings=settings)
         return examples_from_answers(answers, dataset)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from recall_loop.cli.core.shared_options import Group, bounded_int, comma_separated
+
+if TYPE_CHECKING:  # loaded when a verb runs
+    from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 
 KINDS = ("messages", "facts", "messages+facts", "all")
 FORMATS = ("layout", "records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau")
@@ -65,6 +71,23 @@ def add_cross_collection_option(group: Group, needed: str) -> None:
         type=bounded_int(1, _MAX_QUESTIONS),
         metavar="N",
         help=f"with {needed}: ask each collection N questions of another one too, which it can't answer (default: 0)",
+    )
+
+
+def warn_of_unloaded_gold(dataset: Dataset, questions: Sequence[LabelledQuestion]) -> None:
+    """Write a line to standard error where questions can't be answered well, whatever is found."""
+    from recall_loop.cli.core.screen import sanitize
+    from recall_loop.evals.datasets.unloaded_gold import unloaded_gold
+    from recall_loop.state.display import format_count
+
+    found = unloaded_gold(dataset, questions)
+    if not found.questions:
+        return
+    parts = [f"gold evidence of {found.questions:,} of {format_count(len(questions), 'question')} isn't loaded"]
+    parts += [f"--kinds {found.kinds.value} loads it"] if found.kinds else []
+    parts += [f"{found.lost:,} name documents that {dataset.name} doesn't hold, or without text"] if found.lost else []
+    sys.stderr.write(
+        sanitize(f"warning: {dataset.name}, loaded with --kinds {dataset.kinds.value}: {'; '.join(parts)}") + "\n"
     )
 
 

@@ -16,6 +16,7 @@ from recall_loop.cli.evals.eval_options import (
     add_question_options,
     add_sample_options,
     add_setting_option,
+    warn_of_unloaded_gold,
 )
 from recall_loop.cli.evals.living_eval import LIVING, add_living_options, check_living_options, run_living
 
@@ -72,7 +73,8 @@ def _run_dataset(args: argparse.Namespace) -> int:
     dataset = load_dataset(args.data, args.kinds, args.format)
     if args.foreign:
         dataset = with_cross_collection_questions(dataset, args.foreign, args.seed)
-    select_questions(dataset, options)  # refuses bad options before the store is made
+    # Refuses bad options before the store is made.
+    warn_of_unloaded_gold(dataset, select_questions(dataset, options))
     answers: list[ReplayRun] = []
     with (  # the per-question file first, so that a bad path costs no work
         args.per_question.open("w", encoding="utf-8") if args.per_question else nullcontext() as lines,

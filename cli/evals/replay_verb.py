@@ -14,6 +14,7 @@ from recall_loop.cli.evals.eval_options import (
     add_question_options,
     add_resamples_option,
     add_sample_options,
+    warn_of_unloaded_gold,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
@@ -115,7 +116,13 @@ def _load_prompts(
     from recall_loop.evals.replay.replay_policies import read_requests
     from recall_loop.evals.replay.replay_report import ReplayOptions
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
-    from recall_loop.evals.runs.prompts import EvalOptions, asked_collections, draw_sample, prompts_from_dataset
+    from recall_loop.evals.runs.prompts import (
+        EvalOptions,
+        asked_collections,
+        draw_sample,
+        prompts_from_dataset,
+        select_questions,
+    )
 
     choice = EvalOptions(args.k, args.categories, args.limit, args.seed, args.unscored)
     options = ReplayOptions((args.data or args.requests).name, choice.ks, args.limit, args.seed, args.resamples)
@@ -124,6 +131,7 @@ def _load_prompts(
         prompts = draw_sample(requests, args.limit, args.seed)
         return options, prompts, stack.enter_context(open_store(settings, read_only=True))
     dataset = load_dataset(args.data, args.kinds, args.format)
+    warn_of_unloaded_gold(dataset, select_questions(dataset, choice))
     prompts = prompts_from_dataset(dataset, choice)
     store = stack.enter_context(open_eval_store(args.store_path or None, settings))
     ingest(store, dataset, asked_collections(prompts), progress)

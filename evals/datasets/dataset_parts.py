@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
+from recall_loop.evals.datasets.gold_places import GoldPlaces
 from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
@@ -124,6 +125,7 @@ class Dataset:
     Attributes:
         blank: documents without text, of the chosen kinds: they are left out.
         content_types: what its questions search; None = what a request searches by itself.
+        gold_kinds: by collection and gold id the kinds of the documents that hold it, loaded or not; None = not known.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Dataset:
     questions: list[LabelledQuestion]
     blank: int = 0
     content_types: tuple[ContentType, ...] | None = None
+    gold_kinds: Mapping[tuple[str, str], Set[str]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -220,9 +223,12 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
     """
     blanks: Counter[DocumentKind] = Counter()
     counts: dict[str, Counter[DocumentKind]] = {collection: Counter() for collection in source.collections}
+    gold = gold_places(source.questions)
     for collection, read in source.collections.items():
         for document in distinct_documents(read()):
             (blanks if document.blank else counts[collection])[document.kind] += 1
+            if not document.blank:
+                gold.note(collection, document.fields, document.kind)
     present = set(blanks).union(*counts.values())
     selection = parse_selection(kinds, messages=DocumentKind.MESSAGE in present)
     selected = SELECTED_KINDS[selection]
@@ -235,7 +241,15 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
         raise selection_error(selection, present)
     check_collections(source.questions, pools)
     blank = sum(blanks[kind] for kind in selected)
-    return Dataset(name, selection, pools, source.questions, blank, source.content_types)
+    return Dataset(name, selection, pools, source.questions, blank, source.content_types, gold.kinds)
+
+
+def gold_places(questions: Iterable[LabelledQuestion]) -> GoldPlaces:
+    """Return a notebook for the documents that hold the gold evidence of questions."""
+    groups = (
+        (question.collection, group) for question in questions for group in (question.gold, *question.gold_groups)
+    )
+    return GoldPlaces(groups)
 
 
 def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) -> DocumentSelection:

@@ -19,9 +19,11 @@ from recall_loop.evals.datasets.dataset_parts import (
     LabelledQuestion,
     RecordPool,
     check_collections,
+    gold_places,
     parse_selection,
     selection_error,
 )
+from recall_loop.evals.datasets.gold_places import GoldPlaces
 from recall_loop.evals.datasets.json_files import JsonItem, iter_lines, reread_items
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
@@ -49,9 +51,10 @@ def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
     chosen = parse_selection(kinds, messages=any((folder / "turns").glob("*.jsonl")))
     questions = read_questions(folder / QUESTIONS_FILE)
     names = list(dict.fromkeys(question.collection for question in questions))
-    pools, blank = _scan(folder, chosen, names)
+    gold = gold_places(questions)
+    pools, blank = _scan(folder, chosen, names, gold)
     check_collections(questions, pools)
-    return Dataset(folder.resolve().name, chosen, pools, questions, blank)
+    return Dataset(folder.resolve().name, chosen, pools, questions, blank, gold_kinds=gold.kinds)
 
 
 def read_questions(path: Path) -> list[LabelledQuestion]:
@@ -59,15 +62,20 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
     return [validate_model(LabelledQuestion, line.value, line.location) for line in iter_lines(path)]
 
 
-def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dict[str, RecordPool], int]:
+def _scan(
+    folder: Path, kinds: DocumentSelection, names: list[str], gold: GoldPlaces
+) -> tuple[dict[str, RecordPool], int]:
     """Return where the chosen documents stand, by collection, and how many have no text."""
     chosen: dict[str, list[JsonItem]] = {}
     seen: set[DocumentKind] = set()
     blank = 0
+    only = names[0] if len(names) == 1 else ""
     for path in _files(folder):
         for line in iter_lines(path):
             document = Document(line.location, line.value)
             seen.add(document.kind)
+            if not document.blank:
+                gold.note(str(line.value.get("collection") or only), line.value, document.kind)
             if document.kind not in SELECTED_KINDS[kinds]:
                 continue
             if document.blank:

@@ -200,7 +200,7 @@ def run_request(request: BatchRequest, store: MemoryStore, settings: Settings) -
 def describe_error(error: RecallError) -> ResultLine:
     """Return an exception as `{"type", "field", "message"}`; `field` only where one is to blame."""
     name = type(error).__name__.removesuffix("Error")
-    described: ResultLine = {"type": _WORD_START.sub("_", name).lower(), "message": str(error)}
+    described: ResultLine = {"type": _WORD_START.sub("_", name).lower(), "message": error.told}
     if isinstance(error, InvalidInputError):
         described["field"] = error.field
     return described

@@ -62,7 +62,7 @@ class FactReader:
                     prompt_tokens=self._settings.llm_prompt_tokens,
                 )
             except EmbedderError as error:  # the messages are kept; their facts wait for the next time
-                found = ExtractionResult(failure={"reason": "embedder", "detail": str(error)}, unread=len(messages))
+                found = ExtractionResult(failure={"reason": "embedder", "detail": error.told}, unread=len(messages))
             total = _sum(total, found)
         if total.failure is not None:
             _log.warning("facts not extracted", extra={"failure": total.failure["reason"]})

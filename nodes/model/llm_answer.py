@@ -26,7 +26,12 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.planning.query_forms import make_query, shorten_query
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, LlmAdvice, PlanningContext, tool_for
 from recall_loop.policy.planning.strategies import order_strategies
-from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY, compose_answer, compose_partial_answer
+from recall_loop.policy.prompting.answer_composition import (
+    NOT_IN_MEMORY,
+    NOT_SEARCHED,
+    compose_answer,
+    compose_partial_answer,
+)
 from recall_loop.policy.stopping import RunProgress, metrics_agree, refine_reasons, stop_figures, stop_reason
 from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, EvaluateReply, PlanReply, RefineReply, Sentence
 from recall_loop.state.agent_state import AgentState, LlmStep, PlannedQuery, QueryNarrowing
@@ -41,16 +46,17 @@ def write_answer(
 ) -> tuple[str | None, LlmStep | None]:
     """Return the answer, and the step that asked for it; no answer where none is wanted or the step failed.
 
-    Low confidence is answered "Not in memory." without asking.
+    Low confidence is answered "Not in memory." without asking; where the search failed, that isn't known.
     """
     if not run.wants_answer or run.chat_client is None:
         return None, None
+    missing = NOT_SEARCHED if state["stop_reason"] == StopReason.TOOL_FAILURE else NOT_IN_MEMORY
     entries = [item.entry for item in ranked]
     ids = [entry["record"]["id"] for entry in entries]
     stream = AnswerStream(ids, write, f"answer-{state['request_id']}")
     if not entries or confidence == ConfidenceLabel.LOW:
-        stream.show(NOT_IN_MEMORY)
-        return NOT_IN_MEMORY, None
+        stream.show(missing)
+        return missing, None
     prompt, places = build_answer_prompt(state, run, entries, AnswerReply)
     if not places:
         return None, skipped_step(state, "answer", "no memory fits into llm_prompt_tokens")
@@ -59,7 +65,7 @@ def write_answer(
     if reply is None:
         stream.show("")
         return None, step
-    answer = compose_answer(stream.citable(reply.sentences), ids) if reply.found else NOT_IN_MEMORY
+    answer = compose_answer(stream.citable(reply.sentences), ids) if reply.found else missing
     stream.show(answer)
     return answer, step
 

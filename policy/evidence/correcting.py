@@ -1,8 +1,9 @@
 """Corrected statements: the newer directly above the older, which says so; for a question about the past the reverse.
 
-Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score and at least its
-similarity with the request. The older one is marked with the id of what corrects it, and with the reason. A question
-about the past gets the older one first, and nothing is marked: what held then is not out of date.
+Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score. It is judged by
+at least the older one's similarity with the request, and told with its own. The older one is marked with the id of what
+corrects it, and with the reason. A question about the past gets the older one first, and nothing is marked: what held
+then is not out of date.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, is_to_come
 from recall_loop.text.time.time_expressions import TimeExpression
 from recall_loop.text.words.tokens import words
@@ -200,7 +202,8 @@ def _raised(item: RankedEntry, place: RankedEntry) -> RankedEntry:
     similarity = max(item.entry["similarity"], place.entry["similarity"])
     score = max(item.score, place.score)
     near = place.near_duplicate and item.near_duplicate
-    return replace(item, score=score, near_duplicate=near, entry={**item.entry, "similarity": similarity})
+    entry: PoolEntry = {**item.entry, "similarity": similarity}
+    return replace(item, score=score, near_duplicate=near, entry=entry, own_similarity=item.similarity)
 
 
 def _marked(item: RankedEntry, by: tuple[str, Correction] | None) -> RankedEntry:

@@ -59,7 +59,8 @@ def _promote_facts(ranked: Sequence[RankedEntry], messages: Mapping[str, RankedE
         similarity = max(each.entry["similarity"] for each in [item, *drawn_from])
         score = max(each.score for each in [item, *drawn_from])
         entry: PoolEntry = {**item.entry, "similarity": similarity}
-        promoted.append(replace(item, score=score, entry=entry) if drawn_from else item)
+        own = max(each.similarity for each in [item, *drawn_from])
+        promoted.append(replace(item, score=score, entry=entry, own_similarity=own) if drawn_from else item)
     return promoted
 
 

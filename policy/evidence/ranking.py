@@ -50,7 +50,8 @@ _ASSISTING_ROLES = (Role.ASSISTANT, Role.TOOL)
 class RankedEntry:
     """One fact with its final score in [0,1] and the components of the score.
 
-    `near_duplicate` tells whether a better fact says nearly the same, `relevance` how likely it matters, in [0,1].
+    `near_duplicate` tells whether a better fact says nearly the same, `relevance` how likely it matters, in [0,1]. One
+    that takes a better one's place is judged by that one's similarity, which is in its entry; its own is beside it.
     """
 
     entry: PoolEntry
@@ -58,6 +59,12 @@ class RankedEntry:
     components: dict[str, float]
     near_duplicate: bool = False
     relevance: float = 0.0
+    own_similarity: float | None = None
+
+    @property
+    def similarity(self) -> float:
+        """The record's own similarity with the request."""
+        return self.entry["similarity"] if self.own_similarity is None else self.own_similarity
 
     @property
     def id(self) -> str:

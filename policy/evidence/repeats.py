@@ -92,7 +92,7 @@ def _told(item: RankedEntry, echo: RankedEntry) -> RankedEntry:
     better = max(item, echo, key=lambda each: each.entry["alignment"][1:2])
     similarity = max(item.entry["similarity"], echo.entry["similarity"])
     entry: PoolEntry = {**item.entry, "similarity": similarity, "alignment": better.entry["alignment"]}
-    return replace(item, score=echo.score, entry=entry)
+    return replace(item, score=echo.score, entry=entry, own_similarity=item.similarity)
 
 
 def _joined(entry: PoolEntry, repeat: PoolEntry) -> PoolEntry:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from recall_loop.text.words.stop_words import word_set
 
 NOT_IN_MEMORY = "Not in memory."
+# Where the search failed: nobody knows what memory holds.
+NOT_SEARCHED = "I could not search the memory."
 # Citations are added here, from `cites`; anything that a model writes in brackets is removed.
 _OPEN_BRACKET = re.compile(r"\s*(?:\[[^\]]*)?$")
 _BRACKETS = re.compile(r"\s*\[[^\]]*\]")

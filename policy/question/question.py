@@ -22,7 +22,7 @@ from recall_loop.text.words.languages import ENGLISH, language_words, naming_wor
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.related_terms import RelatedTermsTable
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import content_words, stem_set, stems, text_language, words
+from recall_loop.text.words.tokens import content_words, has_word, stem_set, stems, text_language, words
 
 _FOCUS_CHARACTERS = 1000
 _WINDOW_MESSAGES = 6
@@ -51,7 +51,7 @@ class AnalysedQuestion:
         topic: for a follow-up, the noun phrases of the user's preceding message.
         event_times: those of its times in which the event took place, not those that only bound it.
         period: filters for records made in these times or soon after, if any.
-        about_questions: whether it asks what was asked or requested.
+        about_questions: whether it asks what was asked or requested, or is symbols alone: all that was said counts.
         table: related terms; None = the built-in ones.
         language: its language (ISO 639-1), as the request states it, else as it is detected.
         stated_language: the language that the request states; None where it states none.
@@ -145,7 +145,7 @@ def _analyse(
         listed=list_request(text, language, names),
         goal=goal,
         topic=tuple(find_noun_phrases(asked_before)) if follows_up else (),
-        about_questions=is_about_questions(text),
+        about_questions=is_about_questions(text) or not has_word(text),
     )
 
 

@@ -67,7 +67,7 @@ def encode_error(error: RecallError) -> dict[str, Any]:
         return {"error": "RejectedRecordsError", "rejections": [asdict(one) for one in error.rejections]}
     if isinstance(error, InvalidInputError):
         return {"error": "InvalidInputError", "field": error.field, "value": error.value, "allowed": error.allowed}
-    return {"error": type(error).__name__, "words": str(error)}
+    return {"error": type(error).__name__, "words": str(error), "told": error.told}
 
 
 def raise_error(message: Mapping[str, Any]) -> None:
@@ -85,4 +85,6 @@ def raise_error(message: Mapping[str, Any]) -> None:
         raised.value = message["value"]  # it has been shortened there
         raised.args = (f"{raised.field}: got {raised.value}; allowed: {raised.allowed}",)
         raise raised
-    raise _ERRORS.get(message["error"], StoreUnavailableError)(message.get("words", "the write failed"))
+    raise _ERRORS.get(message["error"], StoreUnavailableError)(
+        message.get("words", "the write failed"), told=message.get("told")
+    )

@@ -38,6 +38,7 @@ from recall_loop.service.mcp import mcp_prompts, mcp_resources
 from recall_loop.service.mcp.mcp_models import ToolErrorDetail
 from recall_loop.service.mcp.mcp_specs import TOOL_SPECS, ToolSpec
 from recall_loop.service.mcp.mcp_tools import ToolContext, ToolProgress, ToolResult
+from recall_loop.service.mcp.unreadable_messages import AnsweringStream
 from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.scope import Scope
@@ -175,6 +176,6 @@ def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-mcp") as pool:
             server = make_mcp_server(lambda _: (caller, RequestExecutor(pool, seconds)), lambda _: context)
             async with stdio_server() as (read, write):
-                await server.run(read, write, server.create_initialization_options())
+                await server.run(AnsweringStream(read, write), write, server.create_initialization_options())
 
     asyncio.run(run())

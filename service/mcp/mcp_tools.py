@@ -36,13 +36,14 @@ from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.record_models import RecordHistory, RecordsPage, construct_record
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
+from recall_loop.state.display import NOT_SEARCHED_TEXT
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import AnyRecord, Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import Role, ScopeMode
+from recall_loop.state.types import Role, ScopeMode, StopReason
 
 
 class ToolProgress(NamedTuple):
@@ -120,7 +121,9 @@ def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveReq
 
 
 def _result_text(result: RetrieveResult) -> str:
-    parts = [result.answer, result.context or f"No memories were found ({result.stop.reason.value})."]
+    failed = result.stop.reason is StopReason.TOOL_FAILURE
+    missing = NOT_SEARCHED_TEXT if failed else f"No memories were found ({result.stop.reason.value})."
+    parts = [result.answer, result.context or missing]
     if result.degraded:
         parts.append("Part of the memory is unavailable: " + "; ".join(result.warnings))
     return "\n\n".join(part for part in parts if part)

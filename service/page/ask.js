@@ -161,7 +161,8 @@ class Run {
       typeof sure.answerable === "number" ? el("p", { id: "answerable" }, `Chance that memory holds an answer at all: ${fixed(sure.answerable)}.`) : "",
       el("details", { open: true }, el("summary", {}, "What it is made of"), bars(sure.components)),
     );
-    byId("facts-head").textContent = result.facts.length ? `${count(result.facts.length, "fact")}, best first` : "Nothing found";
+    byId("facts-head").textContent = result.facts.length ? `${count(result.facts.length, "fact")}, best first`
+      : result.stop.reason === "tool_failure" ? "The search failed" : "Nothing found";
     const facets = result.metadata.trace?.facets ?? [];
     fill("facts", result.facts.map((fact, at) => factCard(fact, at + 1, facets, this.words)));
     this.say(`${count(result.facts.length, "fact")}, ${sure.label} confidence. Reference time ${minute(result.reference_time)}`);

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from recall_loop.cli.core import progress_bars
 from recall_loop.cli.main import main
+from tests.processes.forked_process import forked_file
+from tests.waiting import wait_until
 
 RECORD = {"id": "f1", "kind": "fact", "text": "The ferry to Ulvey leaves at nine."}
 GOOD = {"id": "q1", "messages": [{"role": "user", "content": "When does the ferry to Ulvey leave?"}]}
@@ -81,3 +85,24 @@ def test_bad_options_leave_the_output_alone(
     assert main(["batch", requests, "-o", "out.jsonl", *options]) == 2
     assert said in capsys.readouterr().err
     assert (place / "out.jsonl").read_text(encoding="utf-8") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("times", "pause", "workers"), [(2, 0.1, "1"), (3, 0.02, "1"), (5, 0.2, "1"), (3, 0.05, "2")])
+def test_impatience_ends_it_in_order_or_at_once(
+    place: Path, root: Path, times: int, pause: float, workers: str
+) -> None:
+    """Proves: OPS-2. However often Ctrl-C is pressed the exit code is 130, without a traceback, and the run goes on."""
+    requests = write(place / "in.jsonl", *(GOOD | {"id": f"q{number}"} for number in range(30)))
+    output = place / "out.jsonl"
+    words = ["batch", str(place / requests), "-o", str(output), "--quiet", "--store", str(place / "s")]
+    with forked_file(root / "tests" / "slow_cli.py", *words, "--workers", workers) as child:
+        wait_until(lambda: (output.exists() and output.stat().st_size > 0) or child.poll() is not None, 100)
+        for _ in range(times):
+            child.send_signal(signal.SIGINT)
+            time.sleep(pause)
+        _, errors = child.communicate()
+    assert child.returncode == 130
+    assert errors.endswith("recall-loop: interrupted\n") and "Traceback" not in errors
+    assert main([*words, "--resume"]) == 0
+    assert len(output.read_text(encoding="utf-8").splitlines()) == 30

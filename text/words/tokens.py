@@ -22,7 +22,7 @@ from recall_loop.text.words.stemming import STEMMED_APART, stem, stemmed
 from recall_loop.text.words.stop_words import QUESTION_TAILS
 
 # Raised whenever a text gets other stems: a store is indexed again when it is next opened for writing.
-WORDS_VERSION = 2
+WORDS_VERSION = 3
 
 _SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _NEGATED = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
@@ -43,6 +43,11 @@ _ASCII_TOKEN = re.compile(
     r"|[a-z0-9]+(?:'[a-z0-9]+)*",
     re.ASCII,
 )
+_WORD_CHARACTER = re.compile(r"[^\W_]")
+# A flag is two letters of its own kind.
+_SYMBOL = re.compile("[\U0001f1e6-\U0001f1ff]{2}|[^\x00-\x7f]")
+# Emoji and other pictures, signs of mathematics and of currencies.
+_SYMBOLS = ("So", "Sm", "Sc")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 # The same rules for text of nothing but ASCII, the common Han characters and their punctuation.
 _PLAIN_CHINESE = re.compile("[\x00-\x7f\u4e00-\u9fff\u2013\u2014\u201c\u201d\u2022\u3001\u3002\u3008-\u3011\u00b7]*")
@@ -70,7 +75,7 @@ def words(text: str) -> list[str]:
     The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`), and so are French
     and Italian articles that are joined to a word (`l'amie` gives `amie`). Digit groups are joined (`1,000` gives
     `1000`), hyphens and underscores separate words. Text without blanks between words is segmented, outside of Chinese
-    into words that overlap.
+    into words that overlap. A text without any word has its symbols, such as emoji, for words.
     """
     if len(text) <= _KEPT_CHARACTERS:
         return list(_known_words(text))
@@ -91,9 +96,20 @@ def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
     """Return the words of `text`; `cut` gives those of a run without blanks."""
     folded = fold(text)
     tokens = _tokens(folded)
+    if not tokens:
+        return _symbols(folded)
     if not folded.isascii() and _UNSPACED_RUN.search(folded):
         tokens = [word for token in tokens for word in (cut(token) if _UNSPACED_RUN.match(token) else [token])]
     return [token if token.isalnum() else _plain(token) for token in tokens]
+
+
+def _symbols(folded: str) -> list[str]:
+    """Return the symbols of a text without words, one by one, but flags; colours of skin don't count."""
+    return [] if folded.isascii() else [each for each in _SYMBOL.findall(folded) if _is_symbol(each)]
+
+
+def _is_symbol(text: str) -> bool:
+    return unicodedata.category(text[0]) in _SYMBOLS
 
 
 def _tokens(folded: str) -> list[str]:
@@ -116,6 +132,11 @@ def _plain(token: str) -> str:
         token = _ELIDED.sub("", token)
         token = _NEGATED.get(token) or _SUFFIX.sub("", token) or token
     return token.replace("'", "").replace(",", "")
+
+
+def has_word(text: str) -> bool:
+    """Tell whether a text has a word, rather than symbols and punctuation alone; most texts tell by their start."""
+    return bool(_WORD_CHARACTER.search(text))
 
 
 def stems(text: str, language: str | None = None) -> list[str]:

@@ -155,7 +155,7 @@ def _chroma(path: Path, name: str) -> _Memories:
 def _chroma_rows(path: Path, folder: Path, name: str) -> _Memories:
     from chromadb.errors import ChromaError
 
-    from recall_loop.memory.store.chroma.chroma_server import open_client
+    from recall_loop.memory.store.chroma.chroma_clients import open_client
 
     client = None
     try:

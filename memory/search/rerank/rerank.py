@@ -94,7 +94,7 @@ def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]
             return RerankResult(first)
         return RerankResult(rescale(validate_scores(given, len(first)), first))
     except RecallError as error:
-        return RerankResult(first, f"reranker {reranker.name}: {error}")
+        return RerankResult(first, f"reranker {reranker.name}: {error.told}")
 
 
 def validate_scores(given: object, count: int) -> Scores:

@@ -79,7 +79,7 @@ class RerankStage:
         return found
 
     def _note(self, reranker: Reranker, error: RecallError) -> None:
-        self.reason = self.reason or f"reranker {reranker.name}: {error}"
+        self.reason = self.reason or f"reranker {reranker.name}: {error.told}"
 
 
 def _prepare(reranker: LateInteractionReranker, found: Mapping[PreparedQuery, ScoredCandidates]) -> None:

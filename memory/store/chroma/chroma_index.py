@@ -16,15 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.store.chroma.chroma_clients import await_answer, http_sessions, open_client
 from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow, join_row, split_row
-from recall_loop.memory.store.chroma.chroma_server import (
-    ChromaLocation,
-    ChromaServer,
-    await_answer,
-    http_sessions,
-    open_client,
-)
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.tables.database import METRIC
 from recall_loop.state.errors import RecallError, StoreError
 

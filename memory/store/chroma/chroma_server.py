@@ -1,16 +1,13 @@
-"""Chroma servers: their addresses, and clients for them and for folders."""
+"""Chroma servers: their addresses, and where a store notes them."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 from recall_loop.memory.store.files.store_files import SERVER_FILE, write_atomically
 from recall_loop.state.errors import InvalidInputError
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
 _PREFIX = "chroma_"
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ def _checked(url: str) -> str:
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidInputError("url", url, words) from error
     extra = parts.path.rstrip("/") or parts.query or parts.fragment or parts.username or port == 0
-    if parts.scheme not in _PORTS or not parts.hostname or extra:
+    if parts.scheme not in PORTS or not parts.hostname or extra:
         raise InvalidInputError("url", url, words)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
@@ -149,78 +146,3 @@ def _checked(url: str) -> str:
 
 ChromaLocation = Path | ChromaServer | None
 """Where Chroma is: in a folder, on a server, or in this process's memory."""
-# The clients that each process found when it was forked; none in the first one.
-_clients_left: dict[int, dict[str, Any]] = {os.getpid(): {}}
-# Chroma's HTTP client has no timeout of its own.
-_ANSWER_SECONDS, _SEARCH_SECONDS, _REQUEST_SECONDS = 5, 10, 60
-
-
-def open_client(location: ChromaLocation) -> Any:
-    """Return a client of Chroma; its errors are raised as they are."""
-    import chromadb
-    from chromadb.api.shared_system_client import SharedSystemClient
-    from chromadb.config import Settings
-
-    _leave_clients_of_parent(SharedSystemClient._identifier_to_system)
-    settings = Settings(anonymized_telemetry=False)
-    if location is None:
-        return chromadb.EphemeralClient(settings=settings)
-    if isinstance(location, ChromaServer):
-        return _connect_server(location, settings)
-    try:
-        return chromadb.PersistentClient(str(location), settings=settings)
-    except BaseException:
-        # It keeps the client that couldn't start, and would hand it out at the next try.
-        SharedSystemClient._identifier_to_system.pop(str(location), None)
-        raise
-
-
-def _leave_clients_of_parent(clients: dict[str, Any]) -> None:
-    """In a forked child, take the parent's clients out of those that Chroma hands out again for the same folder.
-
-    Their threads are the parent's. They are kept, since ending them would wait for these threads.
-    """
-    if os.getpid() not in _clients_left:
-        _clients_left[os.getpid()] = dict(clients)
-        clients.clear()
-
-
-def _connect_server(server: ChromaServer, settings: Any) -> Any:
-    import chromadb
-
-    address = urlsplit(server.url or "")
-    await_answer(server)
-    client = chromadb.HttpClient(
-        address.hostname or "",
-        address.port or _PORTS[address.scheme],
-        ssl=address.scheme == "https",
-        headers={"x-chroma-token": server.api_key} if server.api_key else None,
-        settings=settings,
-        tenant=server.tenant,
-        database=server.database,
-    )
-    for session in http_sessions(client):
-        session.timeout = _REQUEST_SECONDS
-        session.event_hooks = {"request": [_hurry_searches]}
-    return client
-
-
-def _hurry_searches(request: Any) -> None:
-    """Give a search less time than a write: somebody waits for it, and vectors can be compared without the server."""
-    if request.url.path.endswith("/query"):
-        request.extensions["timeout"] = dict.fromkeys(request.extensions["timeout"], _SEARCH_SECONDS)
-
-
-def await_answer(server: ChromaServer) -> None:
-    """Ask a server for a sign of life; raises `OSError` where none comes within five seconds."""
-    try:
-        urlopen(f"{server.url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()
-    except HTTPError as answer:  # whatever it says, somebody is there
-        answer.close()
-
-
-def http_sessions(client: Any) -> list[Any]:
-    """Return the HTTP connections of a server's client and of its admin client; none of any other client."""
-    owners = [client, getattr(client, "_admin_client", None)]
-    found = [getattr(getattr(owner, "_server", None), "_session", None) for owner in owners]
-    return [session for session in found if session is not None]

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from recall_loop.llm.endpoint.failures import classify_error
 from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 from recall_loop.state.types import ContentType
@@ -129,6 +130,18 @@ def normalise_vectors(vectors: FloatMatrix, lengths: FloatMatrix | None = None) 
     return units
 
 
+def remote_error(name: str, error: Exception, shown: str) -> EmbedderError:
+    """Return the error of an embedder that calls an endpoint, whose own text may have its address and key.
+
+    Args:
+        name: the embedder's name, for operators.
+        error: what its client raised.
+        shown: a name of it without an address, for everybody.
+    """
+    told = f"{shown}: texts can't be embedded: {classify_error(error).failure.detail}"
+    return EmbedderError(f"{name}: {type(error).__name__}: {error}", told=told)
+
+
 class OpenAIEmbedder:
     """An OpenAI-compatible embeddings endpoint, through `langchain_openai`.
 
@@ -176,7 +189,7 @@ class OpenAIEmbedder:
         try:
             made = self._connected().embed_documents(list(texts))
         except (openai.OpenAIError, ValueError, TypeError) as error:
-            raise EmbedderError(f"{self.fingerprint}: {type(error).__name__}: {error}") from error
+            raise remote_error(self.fingerprint, error, self.fingerprint) from error
         dimension = self._dimension or len(next(iter(made), ()))
         return normalise_vectors(validate_vectors(self, made, len(texts), dimension))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embed.embedders import normalise_vectors, validate_vectors
-from recall_loop.state.errors import EmbedderError, InvalidInputError
+from recall_loop.memory.store.embed.embedders import normalise_vectors, remote_error, validate_vectors
+from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -76,7 +76,7 @@ class LangChainEmbedder:
         try:
             made = embed(list(texts))
         except Exception as error:
-            raise EmbedderError(f"{self.fingerprint}: {type(error).__name__}: {error}") from error
+            raise remote_error(self.fingerprint, error, self.name) from error
         dimension = self._dimension or len(next(iter(made), ()))
         return normalise_vectors(validate_vectors(self, made, len(texts), dimension))
 

@@ -80,7 +80,8 @@ def _unpacked(cache: Path) -> Path:
         finally:
             shutil.rmtree(building, ignore_errors=True)
     except OSError as error:
-        raise EmbedderError(f"multilingual: the model can't be unpacked in {cache}: {error.strerror}") from error
+        words = f"multilingual: the model can't be unpacked{{}}: {error.strerror}"
+        raise EmbedderError(words.format(f" in {cache}"), told=words.format("")) from error
     return folder
 
 

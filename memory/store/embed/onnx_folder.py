@@ -112,7 +112,8 @@ class OnnxEmbedder:
         try:
             vectors = model.embed([prefix + text for text in texts], tokens, self._centre(query=query))
         except (RuntimeError, ValueError, KeyError) as error:  # onnxruntime has no error class of its own
-            raise EmbedderError(f"{self.name}: {type(error).__name__}: {error}") from error
+            words = f"{self.name}: {type(error).__name__}: {error}"
+            raise EmbedderError(words, told=f"{self.name}: the model fails") from error
         if tokens is not None and prefix:
             skipped = model.word_count(prefix)
             tokens[:] = [matrix[skipped:] for matrix in tokens]
@@ -166,12 +167,14 @@ def _load(folder: Path, settings: OnnxSettings, name: str) -> OnnxModel:
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         session = make_session(str(folder / MODEL_FILE))
     except Exception as error:  # both packages raise the base class alone
-        raise EmbedderError(f"{name}: {folder} can't be loaded: {error}") from error
+        words = f"{name}: {folder} can't be loaded: {error}"
+        raise EmbedderError(words, told=f"{name}: the model can't be loaded") from error
     tokenizer.no_padding()
     tokenizer.enable_truncation(settings.max_tokens)
     if len(session.get_outputs()[0].shape) != 3 or not isinstance(session.get_outputs()[0].shape[-1], int):
         shape = session.get_outputs()[0].shape
-        raise EmbedderError(f"{name}: {folder}: the first output has shape {shape}; needed: [texts, tokens, d]")
+        words = f"the first output has shape {shape}; needed: [texts, tokens, d]"
+        raise EmbedderError(f"{name}: {folder}: {words}", told=f"{name}: {words}")
     pad = next((at for at in map(tokenizer.token_to_id, _PADS) if at is not None), 0)
     by_id = {at: piece for piece, at in tokenizer.get_vocab(with_added_tokens=True).items()}
     pieces = [by_id.get(at, "") for at in range(max(by_id, default=0) + 1)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from recall_loop.state.types import MAX_POSITION, ContentType, Role
 from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.time.dates import date_stems
-from recall_loop.text.words.tokens import index_stems, normalise
+from recall_loop.text.words.tokens import has_word, index_stems, normalise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,10 +77,15 @@ def index_text(record: Mapping[str, Any]) -> str:
 
 
 def index_terms(record: Mapping[str, Any]) -> list[str]:
-    """Return the stems that a record is found by: those of its index text, and of the day and month it was made."""
-    made = record.get("created_at")
+    """Return the stems that a record is found by: those of its index text, and of the day and month it was made.
+
+    A text of symbols alone is found by them, whoever its author is.
+    """
+    text, language, made = index_text(record), record.get("language"), record.get("created_at")
+    own: str = record["text"]
+    symbols = index_stems(own, language) if text != own and not has_word(own) else ()
     dated = date_stems(datetime.fromisoformat(made)) if made else ()
-    return [*index_stems(index_text(record), record.get("language")), *dated]
+    return [*index_stems(text, language), *symbols, *dated]
 
 
 def kind_and_text(body: str) -> tuple[str, str]:

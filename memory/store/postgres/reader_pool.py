@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,8 +18,14 @@ if TYPE_CHECKING:
 
 # Searches of one process that read at the same time; the rest wait their turn.
 _MOST_READERS = 8
+# PostgreSQL restarts within less. An address with a `connect_timeout` names another time.
+AWAY_SECONDS = 3.0
 # Once somebody has waited in vain, the next need not find out by waiting as long.
-_SECONDS_WHILE_AWAY = 2.0
+_SECONDS_WHILE_AWAY = 0.5
+# So often who waits has the pool try to connect, which by itself would pause for longer and longer.
+_TRY_SECONDS = 1.0
+# For so long the pool itself goes on trying.
+_RECONNECT_SECONDS = 0.25
 
 
 class ReaderPool:
@@ -29,9 +37,14 @@ class ReaderPool:
     """
 
     def __init__(self, address: PostgresAddress, options: dict[str, Any]) -> None:
+        from psycopg.conninfo import conninfo_to_dict
         from psycopg_pool import ConnectionPool
 
-        self._seconds: float = CONNECT_SECONDS
+        # libpq takes 0 for "as long as it takes".
+        given = float(conninfo_to_dict(address.url).get("connect_timeout") or 0)
+        self._while_away = self._longest_away = given if given > 0 else AWAY_SECONDS
+        self._held = 0
+        self._counting = threading.Lock()
         self._pool = ConnectionPool(
             address.url,
             kwargs=options,
@@ -39,27 +52,47 @@ class ReaderPool:
             max_size=_MOST_READERS,
             open=False,
             name="recall-loop",
-            timeout=CONNECT_SECONDS,
-            reconnect_timeout=CONNECT_SECONDS,
+            reconnect_timeout=_RECONNECT_SECONDS,
         )
 
     def open(self) -> None:
         """Connect; raises the pool's errors."""
-        self._pool.open(wait=True, timeout=CONNECT_SECONDS)
+        self._pool.open()
+        with self.connection():
+            pass
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         """Give a connection, maybe a broken one; raises the pool's errors where there is none in time."""
+        with ExitStack() as held:
+            raw = self._enter_one(held)
+            self._count(1)
+            held.callback(self._count, -1)
+            yield raw
+
+    def _enter_one(self, held: ExitStack) -> psycopg.Connection[tuple[Any, ...]]:
+        """Wait for a connection: while others hold some longer than for a restart."""
         from psycopg_pool import PoolTimeout
 
-        with ExitStack() as held:
+        began = time.monotonic()
+        away = began + patience(self._while_away)
+        busy = max(away, began + patience(CONNECT_SECONDS))
+        while True:
+            left = (busy if self._held else away) - time.monotonic()
             try:
-                raw = held.enter_context(self._pool.connection(timeout=patience(self._seconds)))
+                raw = held.enter_context(self._pool.connection(timeout=min(_TRY_SECONDS, left)))
             except PoolTimeout:
-                self._seconds = _SECONDS_WHILE_AWAY
+                if (busy if self._held else away) > time.monotonic():
+                    continue
+                if not self._held:
+                    self._while_away = min(_SECONDS_WHILE_AWAY, self._longest_away)
                 raise
-            self._seconds = CONNECT_SECONDS
-            yield raw
+            self._while_away = self._longest_away
+            return raw
+
+    def _count(self, by: int) -> None:
+        with self._counting:
+            self._held += by
 
     def check(self) -> None:
         """Give up broken connections."""

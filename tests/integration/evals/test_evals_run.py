@@ -208,6 +208,38 @@ def test_command_prints_json_and_writes_lines(folder: Path, tmp_path: Path, caps
     assert main([*arguments, *stored]) == 0, "the same store may be used again"
 
 
+def test_command_warns_of_gold_that_is_not_loaded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: OPS-4. One line, which names what would load it; a fact holds the turns that it was drawn from."""
+    summaries = [
+        {"id": "sum", "collection": "harbour", "kind": "session_summary", "text": "Tom helps Ines choose a telescope."}
+    ]
+    jsonl(folder / "summaries" / "all.jsonl", summaries)
+    asked = json.loads((folder / "questions.jsonl").read_text().splitlines()[0])
+    lines = [
+        {**asked, "id": "s1", "question": "Who helps Ines?", "gold": ["sum"]},
+        {**asked, "id": "s2", "question": "Who helps Tom?", "gold": ["nowhere", "harbour:1"]},
+        {
+            **asked,
+            "id": "s3",
+            "question": "Who helps Omar?",
+            "gold": ["sum", "harbour:1"],
+            "gold_groups": [["sum", "harbour:1"]],
+        },
+    ]
+    with (folder / "questions.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    command = ["eval", "--data", str(folder), "--json", "--set", "max_iterations=1"]
+    assert main(command) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert (
+        "loaded with --kinds messages: gold evidence of 2 of 7 questions isn't loaded; --kinds all loads it; 1 "
+        in said[0]
+    )
+    assert main([*command, "--kinds", "all"]) == 0
+    assert "gold evidence of 1 of 7 questions isn't loaded; 1 name" in capsys.readouterr().err
+
+
 def test_command_prints_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Plain text where stdout is no terminal.
 

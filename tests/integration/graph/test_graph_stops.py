@@ -11,9 +11,12 @@ from recall_loop.graph.builder import build_graph
 from recall_loop.graph.retriever import RecallLoopRetriever
 from recall_loop.graph.run import retrieve, retrieve_tool, stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.policy.prompting.answer_composition import NOT_SEARCHED
+from recall_loop.state.display import NOT_SEARCHED_TEXT
 from recall_loop.state.errors import StoreError, StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
+from tests.integration.graph.planners import ScriptedPlanner
 from tests.integration.graph.worlds import (
     BY_ID,
     COAST,
@@ -30,6 +33,7 @@ from tests.integration.graph.worlds import (
     validated_result,
     valley_request,
 )
+from tests.llm_endpoint import ChatEndpoint
 
 PATIENT = {"strong_first_similarity": 1, "novelty_patience": 100}
 
@@ -166,6 +170,24 @@ def test_tool_failure_after_all_attempts():
     assert (call["success"], call["attempts"], call["result_count"]) == (False, 3, 0)
     assert "does not answer" in call["error"]
     assert all(outcome["error"] for outcome in result.metadata["trace"]["query_results"])
+
+
+def test_after_a_failure_nobody_is_told_that_memory_holds_nothing():
+    """Proves: STOP-6, GRAPH-2, LOOP-10. Nor where a search before it found nothing relevant."""
+    failing = FlakyEmbedder(failures=100)
+    settings = Settings(**QUICK, context_floor=1)
+    with filled_store(failing) as store, ChatEndpoint(ScriptedPlanner()) as endpoint:
+        said = build_graph(store, settings=settings).invoke(
+            {"messages": [("user", DIRECT)]}, context={"tenant": VALLEY}
+        )
+        answer = retrieve(valley_request(DIRECT), store=store, settings=settings, llm=endpoint.model()).answer
+        failing.failures, failing.calls = 0, 0
+        failing.fails_from = 2
+        later = run(store, TWO_HOPS, {**QUICK, **PATIENT, "context_floor": 1, "early_stop_min_iterations": 100})
+    assert said["messages"][-1].content == NOT_SEARCHED_TEXT
+    assert answer == NOT_SEARCHED
+    assert later.stop.reason is StopReason.TOOL_FAILURE and later.facts
+    assert "unknown" in later.context and "nothing in memory" not in later.context
 
 
 def test_a_failure_that_passes_is_retried():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -112,15 +113,16 @@ BY_ID = {record["id"]: record for record in VALLEY_RECORDS}
 
 
 class FlakyEmbedder(WordHashEmbedder):
-    """An embedder whose queries fail a number of times, as a remote one does."""
+    """An embedder whose queries fail a number of times, or from some call on, as a remote one does."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
+        self.fails_from = math.inf
         self.calls = 0
 
     def embed_queries(self, texts):
         self.calls += 1
-        if self.calls <= self.failures:
+        if self.calls <= self.failures or self.calls >= self.fails_from:
             raise EmbedderError("the embedding service does not answer")
         return super().embed_queries(texts)
 

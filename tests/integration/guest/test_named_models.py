@@ -178,6 +178,31 @@ class Words(Embeddings):
         return WordHashEmbedder().embed_documents([text])[0].tolist()
 
 
+class Remote(Words):
+    """Embeddings over HTTP, whose client's errors name address and key."""
+
+    def embed_query(self, text: str) -> list[float]:
+        raise ConnectionError("HTTPConnectionPool(host='10.1.2.3', port=8080): refused: /embed?key=sk-secret")
+
+
+@pytest.mark.parametrize("kind", ["langchain", "openai"])
+def test_nobody_is_told_the_address_of_an_embedder(tmp_path: Path, kind: str):
+    """Proves: GRAPH-3, SEARCH-9, OPS-5. In words what failed; the error itself has the client's text, for operators."""
+    with ChatEndpoint(refuses) as endpoint:
+        remote = LangChainEmbedder(Remote(), dimension=WordHashEmbedder.dimension)
+        away = remote if kind == "langchain" else OpenAIEmbedder("small", endpoint.url, "sk-secret")
+        store = MemoryStore.open(tmp_path / "s", embedder=away)
+        store.upsert([NOTE])
+    with store:
+        result = retrieve("When does the Birk leave?", store=store, settings=Settings(tool_backoff_seconds=0))
+        with pytest.raises(EmbedderError, match=r"10\.1\.2\.3" if kind == "langchain" else "Connection") as caught:
+            store.embedder.embed_queries(["a"])
+    assert result.stop.reason == "tool_failure"
+    assert "no connection to the endpoint" in result.warnings[0]
+    shown = result.model_dump_json() + caught.value.told
+    assert not any(part in shown for part in ("10.1.2.3", "8080", "127.0.0.1", "sk-secret"))
+
+
 def test_an_object_of_langchain_is_an_embedder(tmp_path: Path):
     """Proves: GRAPH-3, STORE-5 (vectors of length one, one per text; the store remembers the model)."""
     embeddings = Words()

@@ -27,7 +27,7 @@ from recall_loop.memory.intake.imports.import_run import ImportSummary, Rejected
 from recall_loop.memory.intake.imports.langgraph_store import LangGraphStoreSource
 from recall_loop.memory.intake.imports.letta import LettaSource
 from recall_loop.memory.intake.imports.mem0 import Mem0Source
-from recall_loop.memory.store.chroma.chroma_server import open_client
+from recall_loop.memory.store.chroma.chroma_clients import open_client
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record

@@ -268,6 +268,20 @@ def test_the_present_gets_the_newer_first_and_the_older_marked(store):
     assert "older, see [new]" in result.context
 
 
+@pytest.mark.parametrize(
+    ("question", "first", "second"), [("is my barber", "new", "old"), ("was it before", "old", "new")]
+)
+def test_what_takes_a_better_place_keeps_its_own_similarity(store, question, first, second):
+    """Proves: LIVE-4, SEARCH-3. Scores fall with the ranks nevertheless."""
+    request = {"messages": [{"content": "My barber is on Elm Street, right?"}, {"content": f"Where {question}?"}]}
+    result = retrieve(request | {"debug": True}, store=store)
+    assert ids(result).index(first) < ids(result).index(second)
+    own = {fact.id: max(match["similarity"] for match in fact.debug["matches"]) for fact in result.facts}
+    assert {fact.id: fact.similarity for fact in result.facts} == own
+    scores = [fact.score for fact in result.facts]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_the_past_gets_the_older_first_and_nothing_marked(store):
     """Proves: LIVE-4."""
     result = retrieve("Where was my barber before?", store=store)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY
+from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY, NOT_SEARCHED
 from recall_loop.state.types import Role, SpeechAct
 from recall_loop.text.speech.speech_acts import (
     READ_CHARACTERS,
@@ -160,7 +160,9 @@ def test_blank_text_has_no_act() -> None:
     assert find_speech_acts(" ... \n ?!") == ()
 
 
-@pytest.mark.parametrize("text", [NOT_IN_MEMORY, "Not found in my notes.", "Nothing in memory about that."])
+@pytest.mark.parametrize(
+    "text", [NOT_IN_MEMORY, NOT_SEARCHED, "Not found in my notes.", "Nothing in memory about that."]
+)
 def test_what_the_product_itself_says_where_it_knows_nothing_states_nothing(text: str) -> None:
     """Proves: LIVE-1."""
     assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.NON_ANSWER}

@@ -28,7 +28,10 @@ from recall_loop.text.words.verb_forms import other_forms
         ("мой ёлочный", ["мой", "елочный"]),
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
         ("ＡＢＣ soft\u00adhyphen Straße İstanbul", ["abc", "softhyphen", "strasse", "istanbul"]),
-        ("👍 ... ' -", []),
+        ("👍 ... ' -", ["👍"]),
+        ("❤️👩‍🚀👍🏽🇩🇪🇫🇷 → €", ["❤", "👩", "🚀", "👍", "🇩🇪", "🇫🇷", "→", "€"]),
+        ("done ✅ 🎉", ["done"]),
+        ("(^_^) !", []),
         ("", []),
     ],
 )

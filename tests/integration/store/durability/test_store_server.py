@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.memory.store.chroma import chroma_link, chroma_server
+from recall_loop.memory.store.chroma import chroma_clients, chroma_link
 from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME, ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.recovery.verify import verify_folder
@@ -265,7 +265,7 @@ def test_a_search_waits_seconds_for_a_server_that_hangs(
     server: ChromaProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writes have a minute; somebody waits for a search. Proves: SEARCH-9."""
-    monkeypatch.setattr(chroma_server, "_SEARCH_SECONDS", 0.5)
+    monkeypatch.setattr(chroma_clients, "_SEARCH_SECONDS", 0.5)
     with opened(tmp_path / "a", server.url) as store:
         store.upsert([turn(1)])
         chroma = store._session.connection.chroma

@@ -1,0 +1,80 @@
+"""Ctrl-C: the first ends a command in order, a second changes nothing about that, the third ends it at once.
+
+Python raises an exception at each, also where what has begun is being ended, and in its own last steps: those would
+leave tracebacks, and an exit by the signal.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from types import FrameType, TracebackType
+
+INTERRUPTED = 130
+"""The exit code."""
+_MOST = 3
+_PATIENCE = b"recall-loop: ending what has begun; Ctrl-C once more ends it at once\n"
+_INTERRUPTED = b"recall-loop: interrupted\n"
+
+
+class Interruptions:
+    """What Ctrl-C does while a command runs, and once it was interrupted until the process ends.
+
+    Args:
+        taken: False leaves everything to Python and to the command.
+    """
+
+    def __init__(self, *, taken: bool = True) -> None:
+        self._taken, self._count = taken, 0
+        self._installed = self._told = False
+
+    def __enter__(self) -> Interruptions:
+        """Take over from Python, unless somebody else has or the signal is ignored."""
+        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._installed = self._taken and usual and threading.current_thread() is threading.main_thread()
+        if self._installed:
+            signal.signal(signal.SIGINT, self._take)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give it back to Python, if nobody has pressed it."""
+        if self._installed and not self._count:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def tell(self) -> int:
+        """Write that the command was interrupted, and return its exit code."""
+        self._told = True
+        sys.stderr.write(_INTERRUPTED.decode())
+        if self._installed:
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python's last steps can't be interrupted
+        return INTERRUPTED
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1:
+            raise KeyboardInterrupt
+        if self._count >= _MOST:
+            if not self._told:
+                _write(_INTERRUPTED)
+            os._exit(INTERRUPTED)
+        if not self._told:
+            _write(_PATIENCE)
+
+
+def comes_of_interruption(error: BaseException | None) -> bool:
+    """Tell whether an error came up while an interruption was on its way out."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _write(words: bytes) -> None:
+    """Write to standard error past Python's own buffers, which the signal may have come in the middle of."""
+    with suppress(OSError):
+        os.write(2, words)

@@ -1,0 +1,103 @@
+"""Answers to lines on standard input that are no message: the SDK passes over them, and their sender would wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any
+
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic import ValidationError
+
+# The protocols of its streams are private to the SDK.
+Stream = Any
+
+
+class AnsweringStream:
+    """The messages of a stream; what can't be read is answered with an error, and left out.
+
+    Args:
+        read: the stream.
+        write: where answers go.
+    """
+
+    def __init__(self, read: Stream, write: Stream) -> None:
+        self._read, self._write = read, write
+
+    @property
+    def last_context(self) -> Any:
+        """What the SDK keeps beside a message."""
+        return getattr(self._read, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return await self._readable(self._read.receive)
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        """Return the next message, if there is one."""
+        return await self._readable(self._read.__anext__)
+
+    async def _readable(self, following: Callable[[], Awaitable[Any]]) -> SessionMessage | Exception:
+        while isinstance(found := await following(), ValidationError):
+            answer = _answer(found)
+            if answer is not None:
+                await self._write.send(SessionMessage(answer))
+        message: SessionMessage | Exception = found
+        return message
+
+    def __aiter__(self) -> AnsweringStream:
+        """Return the stream itself."""
+        return self
+
+    async def aclose(self) -> None:
+        """Close the stream that is read."""
+        await self._read.aclose()
+
+    async def __aenter__(self) -> AnsweringStream:
+        """Enter the stream that is read."""
+        await self._read.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Leave the stream that is read."""
+        handled: bool | None = await self._read.__aexit__(kind, error, trace)
+        return handled
+
+
+def _answer(error: ValidationError) -> JSONRPCError | None:
+    """Return the answer to what can't be read; None to an empty line, a notification or an answer, which get none."""
+    found = error.errors(include_url=False)
+    first = found[0]
+    no_json = first["type"] == "json_invalid"
+    if no_json and not str(first["input"]).strip():
+        return None
+    given = [_parsed(first["input"])] if no_json else [one["input"] for one in found]
+    stated = next((each for each in given if isinstance(each, dict)), {})
+    if stated and ("method" not in stated or "id" not in stated):
+        return None
+    said = first["msg"] if no_json else "it is no request, notification or response of JSON-RPC 2.0"
+    if no_json and stated:  # Python reads what JSON as text can't hold
+        said = "it holds half of a Unicode character (a lone surrogate such as \\ud800)"
+    words = f"The message can't be read: {said}"
+    return JSONRPCError(
+        jsonrpc="2.0",
+        id=_readable_id(stated.get("id")),
+        error=ErrorData(code=PARSE_ERROR if no_json else INVALID_REQUEST, message=words),
+    )
+
+
+def _parsed(line: Any) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _readable_id(given: Any) -> int | str | None:
+    if isinstance(given, str):
+        return given if given.isprintable() else None
+    return given if isinstance(given, int) and not isinstance(given, bool) else None

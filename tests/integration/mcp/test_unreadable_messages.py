@@ -1,0 +1,81 @@
+"""What a client sends over standard input and isn't a message is answered, and the server lives on (OPS-6)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+OPENING = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+CALL = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"search","arguments":{"query":"%s"}}}'
+
+
+class Peer:
+    """The server in a process of its own, spoken to line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert self.asked(json.dumps(OPENING))["id"] == 0
+        self.say(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+
+    def say(self, line: str) -> None:
+        """Send a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def asked(self, line: str) -> dict[str, Any]:
+        """Send a line, and return the next that comes."""
+        self.say(line)
+        assert self._process.stdout is not None
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+
+@pytest.fixture(scope="module")
+def peer(folder: Path) -> Iterator[Peer]:
+    command = [sys.executable, "-m", "recall_loop.cli", "mcp", "--store", str(folder), "--read-only"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Peer(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("line", "asked", "code", "words"),
+    [
+        (CALL % (2, r"a \ud800 b"), 2, -32700, "half of a Unicode character"),
+        (CALL % ('"x"', r"\udfff"), "x", -32700, "half of a Unicode character"),
+        (CALL % (r'"\ud800"', "ferry"), None, -32700, "half of a Unicode character"),
+        ("no JSON", None, -32700, "Invalid JSON"),
+        ('{"jsonrpc":"2.0","id":5,"method":7}', 5, -32600, "no request"),
+        ("[]", None, -32600, "no request"),
+    ],
+)
+def test_it_is_answered_with_an_error(peer: Peer, line: str, asked: object, code: int, words: str) -> None:
+    """Proves: OPS-6. Under its own id, as far as that can be read; the next request is answered as ever."""
+    answer = peer.asked(line)
+    assert (answer["id"], answer["error"]["code"]) == (asked, code)
+    assert words in answer["error"]["message"]
+    assert peer.asked(CALL % (9, "ferry"))["result"]["isError"] is False
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", ["", r'{"jsonrpc":"2.0","method":"x","params":{"y":"\ud800"}}'])
+def test_who_expects_no_answer_gets_none(peer: Peer, line: str) -> None:
+    """Proves: OPS-6 (blank lines and notifications)."""
+    peer.say(line)
+    assert peer.asked(CALL % (10, "ferry"))["id"] == 10
