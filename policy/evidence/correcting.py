@@ -2,7 +2,8 @@
 
 Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score and at least its
 similarity with the request. The older one is marked with the id of what corrects it, and with the reason. A question
-about the past gets the older one first, and nothing is marked: what held then is not out of date.
+about the past gets the older one first, and nothing is marked: what held then is not out of date. What somebody else
+said after a correction and merely confirms it stands behind both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.confirmations import merely_confirms
 from recall_loop.policy.facts.corrections import (
     Correction,
     may_be_correction,
@@ -23,7 +25,7 @@ from recall_loop.policy.facts.corrections import (
     voice,
 )
 from recall_loop.policy.facts.likeness import Rarity
-from recall_loop.policy.facts.supersession import said_at
+from recall_loop.policy.facts.supersession import said_at, said_before
 from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -178,11 +180,27 @@ def _newer_first(
     for item in ranked:
         if item.id in placed:
             continue
-        for name in _chain(item.id, found):
+        confirmed = _confirmed(item, everything, found)
+        for name in (*(_chain(confirmed, found) if confirmed else ()), *_chain(item.id, found)):
             if name not in placed:
                 placed.add(name)
                 ordered.append(_marked(_raised(everything.get(name, item), item), found.get(name)))
     return ordered
+
+
+def _confirmed(
+    item: RankedEntry, everything: Mapping[str, RankedEntry], found: Mapping[str, tuple[str, Correction]]
+) -> str | None:
+    """Return the id of what was corrected by something that an entry merely confirms, in another's words."""
+    record = item.entry["record"]
+    if item.id not in everything or not record.get("created_at"):
+        return None
+    for name, (by, _) in found.items():
+        older, newer = (everything[each].entry["record"] for each in (name, by))
+        later = voice(record) != voice(newer) and said_before(newer, record)
+        if later and merely_confirms(older["text"], newer["text"], record["text"]):
+            return name
+    return None
 
 
 def _chain(name: str, found: Mapping[str, tuple[str, Correction]]) -> list[str]:
