@@ -53,6 +53,8 @@ from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
 # What two recalls of one turn may differ in: each then has a message of its own.
+# Share of its similarity that a fact keeps as evidence where an event in it tells nothing of the state asked for.
+_MISLEADING = 0.6
 _RECALLED = {"goal", "tenant", "agent_id", "user_id", "conversation_id", "scope", "filters", "content_types"}
 NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
 _FACT_FIELDS = (
@@ -176,8 +178,16 @@ def _confidence(
 
 
 def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the facts that state something, with only what they state: nothing else makes a result surer (LIVE-2)."""
-    return [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
+    """Return the facts that state something, with only what they state: nothing else makes a result surer (LIVE-2).
+
+    What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
+    """
+    stating = (item for item in ranked if run.states(item.entry))
+    return [replace(item, entry=_judged(run.evidence(item.entry), run.misleads(item.entry))) for item in stating]
+
+
+def _judged(entry: PoolEntry, misleading: bool) -> PoolEntry:
+    return {**entry, "similarity": _MISLEADING * entry["similarity"]} if misleading else entry
 
 
 def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
