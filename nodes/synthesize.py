@@ -41,7 +41,7 @@ from recall_loop.policy.evidence.evidence_folding import (
 )
 from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
 from recall_loop.policy.evidence.repeats import fold_repeats
-from recall_loop.policy.evidence.statements import acts_of
+from recall_loop.policy.evidence.statements import acts_of, put_alike_negated_first
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
@@ -119,6 +119,7 @@ def _order_facts(state: AgentState, run: RunContext) -> list[RankedEntry]:
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.ranked(state) if item.entry["similarity"] >= least]
     listed, crowding = run.question.listed is not None, settings.rank_crowding_weight
+    similar = put_alike_negated_first(similar, run.question.text)
     varied = demote_duplicates(fold_repeats(similar), settings.duplicate_similarity, crowding, listed=listed)
     return correct_facts(_demote_superseded(varied, run), state, run)
 
