@@ -193,7 +193,8 @@ class FacetMatcher:
 
     def misleads(self, entry: PoolEntry) -> bool:
         """Tell whether a record has an event that would tell a state that is asked for, but not in this case."""
-        left = self._all_phrases - self._worded(entry_window_terms(entry), entry)
+        window = entry_window_terms(entry)
+        left = {index for index, facet in self._phrases if not window.issuperset(facet["terms"])}
         return self._events.misleads(left, entry["record"]["text"])
 
     def _worded(self, window: frozenset[str], entry: PoolEntry) -> set[int]:
