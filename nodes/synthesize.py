@@ -41,7 +41,7 @@ from recall_loop.policy.evidence.evidence_folding import (
 )
 from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
 from recall_loop.policy.evidence.repeats import fold_repeats
-from recall_loop.policy.evidence.statements import acts_of
+from recall_loop.policy.evidence.statements import acts_of, put_alike_negated_first
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
@@ -54,6 +54,8 @@ from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
 # What two recalls of one turn may differ in: each then has a message of its own.
+# Share of its similarity that a fact keeps as evidence where an event in it tells nothing of the state asked for.
+_MISLEADING = 0.6
 _RECALLED = {"goal", "tenant", "agent_id", "user_id", "conversation_id", "scope", "filters", "content_types"}
 NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
 _NOTHING_BEFORE_FAILURE = "(the search failed midway: whether memory holds something relevant is unknown)"
@@ -120,6 +122,7 @@ def _order_facts(state: AgentState, run: RunContext) -> list[RankedEntry]:
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.ranked(state) if item.entry["similarity"] >= least]
     listed, crowding = run.question.listed is not None, settings.rank_crowding_weight
+    similar = put_alike_negated_first(similar, run.question.text)
     varied = demote_duplicates(fold_repeats(similar), settings.duplicate_similarity, crowding, listed=listed)
     return correct_facts(_demote_superseded(varied, run), state, run)
 
@@ -179,8 +182,16 @@ def _confidence(
 
 
 def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the facts that state something, with only what they state: nothing else makes a result surer (LIVE-2)."""
-    return [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
+    """Return the facts that state something, with only what they state: nothing else makes a result surer (LIVE-2).
+
+    What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
+    """
+    stating = (item for item in ranked if run.states(item.entry))
+    return [replace(item, entry=_judged(run.evidence(item.entry), run.misleads(item.entry))) for item in stating]
+
+
+def _judged(entry: PoolEntry, misleading: bool) -> PoolEntry:
+    return {**entry, "similarity": _MISLEADING * entry["similarity"]} if misleading else entry
 
 
 def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:

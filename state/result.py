@@ -46,7 +46,7 @@ class RecalledFact(_Frozen):
     )
     superseded_by_hint: str | None = Field(
         None,
-        description="Id of a later statement by the same speaker that seems to correct it (LIVE-4). A guess from the "
+        description="Id of a later statement that seems to correct it (LIVE-4). A guess from the "
         "wording, where `superseded_by` is known; not set where the question is about the past.",
     )
     superseded_reason: str | None = Field(None, description="Why it seems to be corrected, in words.")

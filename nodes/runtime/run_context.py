@@ -97,7 +97,7 @@ class RunContext:
 
     @cached_property
     def _matcher(self) -> FacetMatcher:
-        return FacetMatcher(self.facets, self.question.times)
+        return FacetMatcher(self.facets, self.question.times, self.question.language)
 
     def ranked(self, state: AgentState) -> list[RankedEntry]:
         """Return all entries of the pool, best first. The pool grows only where the iteration is counted up."""
@@ -149,6 +149,10 @@ class RunContext:
             return entry
         kept: dict[str, Any] = {name: stated[name] for name in _EVIDENCE}
         return {**entry, **kept}  # type: ignore[typeddict-item]
+
+    def misleads(self, entry: PoolEntry) -> bool:
+        """Tell whether a record was found by an event that tells nothing of the state that is asked for."""
+        return self._matcher.misleads(self.evidence(entry))
 
     def supported_facets(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that one record supports."""

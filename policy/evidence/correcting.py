@@ -3,7 +3,8 @@
 Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score. It is judged by
 at least the older one's similarity with the request, and told with its own. The older one is marked with the id of what
 corrects it, and with the reason. A question about the past gets the older one first, and nothing is marked: what held
-then is not out of date.
+then is not out of date. What somebody else said after a correction and merely confirms it stands
+behind both.
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from recall_loop.policy.evidence.later_statements import LaterStatements
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.confirmations import merely_confirms
 from recall_loop.policy.facts.corrections import (
     Correction,
-    may_be_correction,
     may_correct,
-    open_end,
     question_terms,
     relevant_statements,
-    surest_correction,
     voice,
 )
 from recall_loop.policy.facts.likeness import Rarity
-from recall_loop.policy.facts.supersession import said_at
+from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -35,8 +35,6 @@ from recall_loop.text.words.tokens import words
 
 CORRECTED_DEPTH = 10
 """How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
-LIKELY_DEPTH = 2
-"""How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 _PERIODS = ("year", "month", "range")
@@ -102,46 +100,17 @@ def order_corrections(
     asked = question_terms(question.text)
     known = [item for item in everything.values() if moment.until is None or _made_before(item, moment.until)]
     said = everything.values() if moment.past else known
-    later = _Later((item for item in said if not is_to_come(entry_created_at(item.entry), moment.now)), asked, rarity)
+    later = LaterStatements(
+        (item for item in said if not is_to_come(entry_created_at(item.entry), moment.now)), asked, rarity
+    )
     if moment.past:
         return _older_first(ranked, everything, later, asked)
     found = _corrections(ranked, everything, later)
     return _newer_first(ranked, everything, found) if found else list(ranked)
 
 
-class _Later:
-    """What may correct something, by speaker, so that only what the same speaker said later is compared."""
-
-    def __init__(self, items: Iterable[RankedEntry], asked: frozenset[str], rarity: Rarity) -> None:
-        self._asked, self._rarity = asked, rarity
-        self._said: dict[tuple[object, ...], list[tuple[tuple[datetime, int], RankedEntry]]] = {}
-        for item in items:
-            record = item.entry["record"]
-            if may_be_correction(record):
-                self._said.setdefault(voice(record), []).append((said_at(record), item))
-
-    def best(self, item: RankedEntry, place: int) -> tuple[str, Correction] | None:
-        """Return the surest correction of the entry at a place; of equal ones the latest."""
-        record = item.entry["record"]
-        if not record.get("created_at") or not open_end(record):
-            return None
-        stated = relevant_statements(record["text"], self._asked)
-        if not stated or (place >= LIKELY_DEPTH and not any(each.terms & self._asked for each in stated)):
-            return None
-        moment = said_at(record)
-        sure: list[tuple[float, str, str, Correction]] = []
-        for said, other in self._said.get(voice(record), ()):
-            if moment < said:
-                newer = other.entry["record"]
-                correction = surest_correction(stated, newer["text"], self._asked, self._rarity)
-                if correction is not None:
-                    sure.append((correction.margin, newer["created_at"], other.id, correction))
-        best = max(sure, key=lambda each: each[:3], default=None)
-        return None if best is None else (best[2], best[3])
-
-
 def _corrections(
-    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: _Later
+    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: LaterStatements
 ) -> dict[str, tuple[str, Correction]]:
     """Return what corrects the best entries, by id; what corrects a correction too."""
     found: dict[str, tuple[str, Correction]] = {}
@@ -180,11 +149,27 @@ def _newer_first(
     for item in ranked:
         if item.id in placed:
             continue
-        for name in _chain(item.id, found):
+        confirmed = _confirmed(item, everything, found)
+        for name in (*(_chain(confirmed, found) if confirmed else ()), *_chain(item.id, found)):
             if name not in placed:
                 placed.add(name)
                 ordered.append(_marked(_raised(everything.get(name, item), item), found.get(name)))
     return ordered
+
+
+def _confirmed(
+    item: RankedEntry, everything: Mapping[str, RankedEntry], found: Mapping[str, tuple[str, Correction]]
+) -> str | None:
+    """Return the id of what was corrected by something that an entry merely confirms, in another's words."""
+    record = item.entry["record"]
+    if item.id not in everything or not record.get("created_at"):
+        return None
+    for name, (by, _) in found.items():
+        older, newer = (everything[each].entry["record"] for each in (name, by))
+        later = voice(record) != voice(newer) and said_before(newer, record)
+        if later and merely_confirms(older["text"], newer["text"], record["text"]):
+            return name
+    return None
 
 
 def _chain(name: str, found: Mapping[str, tuple[str, Correction]]) -> list[str]:
@@ -214,7 +199,7 @@ def _marked(item: RankedEntry, by: tuple[str, Correction] | None) -> RankedEntry
 
 
 def _older_first(
-    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: _Later, asked: frozenset[str]
+    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: LaterStatements, asked: frozenset[str]
 ) -> list[RankedEntry]:
     """Return the entries with what was corrected above the correction, unmarked."""
     before: dict[str, str] = {}

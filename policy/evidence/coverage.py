@@ -25,6 +25,7 @@ from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
+from recall_loop.policy.evidence.state_events import StateEvents
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -163,8 +164,8 @@ def _share(weight: float, total: float) -> float:
 class FacetMatcher:
     """Finds the facets that a record supports; work that depends on the facets alone is done once."""
 
-    def __init__(self, facets: Sequence[Facet], times: Sequence[TimeExpression]) -> None:
-        """`times` are those of the question."""
+    def __init__(self, facets: Sequence[Facet], times: Sequence[TimeExpression], language: str = ENGLISH) -> None:
+        """`times` and `language` are those of the question."""
         kinds = [(index, facet, facet["kind"]) for index, facet in enumerate(facets)]
         by_text = {time.text: time for time in reversed(times)}
         self._names = [(index, frozenset(facet["terms"])) for index, facet, kind in kinds if kind == NAME]
@@ -172,6 +173,10 @@ class FacetMatcher:
         self._times = [(index, by_text.get(facet["text"])) for index, facet, kind in kinds if kind == TIME]
         self._answers = [(index, facet["text"]) for index, facet, kind in kinds if kind == ANSWER]
         self._question_terms = {term for _, facet, kind in kinds if kind != ANSWER for term in facet["terms"]}
+        terms = {index: facet["terms"] for index, facet in self._phrases}
+        who = any(text == AnswerKind.PERSON for _, text in self._answers)
+        self._all_phrases = set(terms)
+        self._events = StateEvents(terms, language, self._question_terms, who=who)
 
     def __call__(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that `entry` supports."""
@@ -179,12 +184,23 @@ class FacetMatcher:
         supported = {index for index, terms in self._names if terms <= window}
         if self._names and not supported:
             return frozenset()
-        phrases = {index for index, facet in self._phrases if _has_phrase(facet, window, entry)}
+        phrases = self._worded(window, entry)
+        if self._events.tells(self._all_phrases - phrases, entry["record"]["text"]):
+            phrases = self._all_phrases
         supported |= phrases
         supported |= {index for index, time in self._times if time is not None and matches_time(entry, time)}
         if phrases if self._phrases else supported:
             supported |= {index for index, kind in self._answers if has_answer(kind, entry, self._question_terms)}
         return frozenset(supported)
+
+    def misleads(self, entry: PoolEntry) -> bool:
+        """Tell whether a record has an event that would tell a state that is asked for, but not in this case."""
+        window = entry_window_terms(entry)
+        left = {index for index, facet in self._phrases if not window.issuperset(facet["terms"])}
+        return self._events.misleads(left, entry["record"]["text"])
+
+    def _worded(self, window: frozenset[str], entry: PoolEntry) -> set[int]:
+        return {index for index, facet in self._phrases if _has_phrase(facet, window, entry)}
 
 
 def _has_phrase(facet: Facet, window: frozenset[str], entry: PoolEntry) -> bool:

@@ -14,12 +14,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.negation import negations
 from recall_loop.policy.facts.wording import read_statements
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import Role
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stems, words
 
 _LONGEST = 600
@@ -28,11 +28,6 @@ _LEAST_SHARE = 0.75
 _KEPT_TEXTS = 2048
 _OPENING = re.compile(r"[^.:!…。：！\n]{2,40}[.:!…。：！]+\s*(?=\S)")
 _FEWEST_OPENING, _MOST_OPENING, _FEWEST_TOLD = 2, 6, 3
-_NEGATIONS = word_set(
-    "not no never nothing none nobody neither nor don't doesn't didn't isn't aren't wasn't won't can't couldn't"
-    " shouldn't wouldn't haven't hasn't hadn't nicht kein keine keinen nie nichts no nunca nada ningún ninguna"
-    " pas jamais rien aucun aucune не нет никогда ничего 不 没 没有 无 别"
-)
 _OWNER_FIELDS = ("kind", "user_id", "agent_id", "subject", "label")
 
 
@@ -135,7 +130,7 @@ class _Wording:
 
     @cached_property
     def _negations(self) -> frozenset[str]:
-        return _NEGATIONS.intersection(words(self._text))
+        return negations(self._text)
 
     @cached_property
     def _values(self) -> frozenset[str]:

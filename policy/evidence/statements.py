@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.negation import is_negated
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
 from recall_loop.text.speech.speech_acts import speech_acts, stated_text
@@ -19,6 +20,8 @@ from recall_loop.text.words.tokens import jaccard, stems, words
 # Share of words that a text has in common with the question, of those of both, from which it is the question again.
 _ECHO = 0.75
 _LONGEST_ECHO = 400
+# Of entries compared by whether they are negated: how many, and their least share of the first one's score.
+_COMPARED, _NEARLY = 5, 0.85
 # Mean token match from which a question asks the same in other words.
 _CLOSE = 0.6
 
@@ -108,6 +111,30 @@ def put_statements_first(
     told = sorted([*stating, *others], key=lambda item: -item.score)
     least = told[-1].score if told else 1.0
     return [*told, *(replace(item, score=min(item.score, least)) for item in echoes)]
+
+
+def put_alike_negated_first(ranked: Sequence[RankedEntry], question: str) -> list[RankedEntry]:
+    """Return the entries with those first, of nearly equal best ones, that are negated if the question is, or aren't.
+
+    "What doesn't Jonas eat?" and "what does he eat?" have the same words. Only entries that have all words of the
+    question that the first one has count, so that "does Jonas eat meat?" still gets that he eats none; they take its
+    score.
+    """
+    best = ranked[0] if ranked else None
+    asked = frozenset(words(question))
+    said = asked.intersection(words(evidence_text(best.entry))) if best else frozenset()
+    if best is None or not said or _agrees(best, question):
+        return list(ranked)
+    least, similar = _NEARLY * best.score, best.entry["similarity"]
+    near = [item for item in ranked[1:_COMPARED] if item.score >= least or item.entry["similarity"] >= similar]
+    better = [item for item in near if said.issubset(words(evidence_text(item.entry))) and _agrees(item, question)]
+    first = [replace(item, score=best.score) for item in better]
+    moved = {item.id for item in better}
+    return [*first, *(item for item in ranked if item.id not in moved)]
+
+
+def _agrees(item: RankedEntry, question: str) -> bool:
+    return is_negated(evidence_text(item.entry)) == is_negated(question)
 
 
 def _is_nothing_else(entry: PoolEntry) -> bool:

@@ -21,7 +21,7 @@ _GAP = r"\s+((?:\S+\s+){0,3}?)"
 _SIGNS_OF_PATTERNS = {
     " ... ": _GAP,
     " ...": _GAP,
-    " ~ ": r"\s(?:.*\s)?",
+    " ~ ": r"\s((?:.*\s)?)",
     " ": r"\s+",
     "*": r"\w*",
     "$": r"(?=\W*$)",
@@ -31,22 +31,19 @@ _SIGNS_OF_PATTERNS = {
 }
 
 
-def find_marks(folded: str, language: str) -> tuple[frozenset[int], frozenset[str]]:
-    """Return where words begin that mark a change, and the kinds of these marks.
+def find_marks(folded: str, language: str) -> dict[str, frozenset[int]]:
+    """Return the kinds of marks of change in a sentence, each with the places of its signs.
 
     What is negated has not changed and not ended: "we haven't moved", "never give up".
     """
-    places: set[int] = set()
-    kinds: set[str] = set()
+    found: dict[str, frozenset[int]] = {}
     for kind, pattern in _patterns(language).items():
         for match in pattern.finditer(folded):
             if kind in _NEGATABLE and _negation(language).search(folded, max(match.start() - _NEAR, 0), match.start()):
                 continue
-            kinds.add(kind)
-            places |= set(range(match.start(), match.end()))
-            for gap in range(1, pattern.groups + 1):
-                places -= set(range(*match.span(gap)))
-    return frozenset(places), frozenset(kinds)
+            gaps = (range(*match.span(gap)) for gap in range(1, pattern.groups + 1))
+            found[kind] = found.get(kind, frozenset()).union(range(*match.span())).difference(*gaps)
+    return found
 
 
 @cache

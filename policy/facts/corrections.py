@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
+from recall_loop.policy.facts.negation import is_negated
 from recall_loop.policy.facts.subjects import same_attribute, same_label, same_matter, same_owner, same_thing
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
@@ -93,6 +94,8 @@ def _asks_of_another(older: Statement, newer: Statement, question: frozenset[str
 
 
 def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    if is_negated(older.text) != is_negated(newer.text) and older.terms - newer.terms - question:
+        return False  # "he eats pasta", "he eats no meat"
     if min(len(older.numbers - newer.numbers), len(newer.numbers - older.numbers)) > 1:
         return False
     if not same_matter(older, newer, frozenset(term.removeprefix(_ASKED_VALUE) for term in question)):

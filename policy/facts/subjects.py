@@ -62,7 +62,8 @@ def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> 
 
     Asked where my sister lives, "My brother lives in Paris now" changes nothing: of two neighbouring words of the older
     statement, both of which are asked for, it has one, and beside that a word that nobody mentioned instead of the
-    other. Single letters are passed over, and with them texts without blanks between words.
+    other. Single letters are passed over, and with them texts without blanks between words. A word that tells of a
+    change stands for another verb, not for another thing: "das Büro liegt in Köln", "das Büro zieht nach Bonn".
     """
     asked_for = question & older.terms
     own = [pair for pair in _adjacent_stems(older) if asked_for.issuperset(pair)] if len(asked_for) > 1 else []
@@ -81,6 +82,8 @@ def _is_replaced(
 ) -> bool:
     """Tell whether `kept` has a new neighbour in the newer statement, which hasn't `left`; `at` is its place."""
     if kept not in newer.terms or any(_is_one_word(left, term) for term in newer.stems):
+        return False
+    if at == 0 and kept in newer.changing:
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
     return bool(beside) and beside <= newer.terms - known

@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import find_marks, find_topics, function_words, past_pattern, shared_words
+from recall_loop.policy.facts.sentences import split_sentences
 from recall_loop.text.words.folding import UNSPACED, fold
+from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.stemming import stem
 
-_MOST_SENTENCES = 12
-_READ_CHARACTERS = 2000
 _LANGUAGES = ("en", "de", "es", "fr", "zh", "ru")
 _SPACED = ("de", "es", "fr", "en")
 # Letters that are written in hardly any other of these languages.
@@ -25,9 +26,6 @@ _SIGNS = {
     "es": "\u00e1\u00ed\u00f3\u00fa\u00f1\u00bf\u00a1",
     "fr": "\u00e0\u00e8\u00e7\u00ea\u0153",
 }
-_SENTENCE_END = re.compile(
-    r"(?<=[.!?\u2026])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\b[A-Z][a-z]{2}\.)\s+|(?<=[\u3002\uff01\uff1f])|\n+"
-)
 _TOKEN = re.compile(rf"\d+(?:[.:,]\d+)*|[{UNSPACED}]+|[^\W\d_{UNSPACED}]+(?:\d+[^\W_{UNSPACED}]*)?")
 _HAN = re.compile(rf"[{UNSPACED}]")
 _HAN_NUMBERS = "\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u4e24\u96f6"
@@ -64,9 +62,14 @@ class Statement:
         return list(_tokens(self._folded, self._language))
 
     @cached_property
-    def _marked(self) -> tuple[frozenset[int], frozenset[str]]:
-        places, kinds = zip(*(find_marks(self._folded, language) for language in self._likely), strict=True)
-        return frozenset().union(*places), frozenset().union(*kinds)
+    def _marks(self) -> dict[str, frozenset[int]]:
+        found = [find_marks(self._folded, language) for language in self._likely]
+        kinds = frozenset().union(*found)
+        return {kind: frozenset().union(*(each.get(kind, frozenset()) for each in found)) for kind in kinds}
+
+    @cached_property
+    def _marked(self) -> frozenset[int]:
+        return frozenset().union(*self._marks.values())
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -82,8 +85,18 @@ class Statement:
     @cached_property
     def unmarked(self) -> tuple[tuple[str, str], ...]:
         """The same without marks of change."""
-        kept = (token for token, at in self._found if at not in self._marked[0])
+        kept = (token for token, at in self._found if at not in self._marked)
         return tuple((token, _term(token, self._language)) for token in kept)
+
+    @cached_property
+    def changing(self) -> frozenset[str]:
+        """The stems of its words that a change is said of right behind them; none in English, where it may be of less.
+
+        What changes with "our dance moved us" is no dance school, while other languages have what matters most first.
+        """
+        places = self._marks.get("change", frozenset()) if self._language != ENGLISH else frozenset()
+        pairs = pairwise(self._found)
+        return frozenset(_term(token, self._language) for (token, _), (_, at) in pairs if at in places)
 
     @cached_property
     def clauses(self) -> tuple[Statement, ...]:
@@ -104,7 +117,7 @@ class Statement:
 
     @cached_property
     def _content(self) -> frozenset[str]:
-        words, dates, marked = function_words(self._language), shared_words("dates"), self._marked[0]
+        words, dates, marked = function_words(self._language), shared_words("dates"), self._marked
         return frozenset(
             _term(token, self._language)
             for token, at in self._found
@@ -119,7 +132,7 @@ class Statement:
     @cached_property
     def opening(self) -> frozenset[str]:
         """Those of its content words that are among its first words."""
-        first = [(token, at) for token, at in self._found[:_OPENING] if at not in self._marked[0]]
+        first = [(token, at) for token, at in self._found[:_OPENING] if at not in self._marked]
         return self._content.intersection(_term(token, self._language) for token, _ in first)
 
     @cached_property
@@ -145,17 +158,17 @@ class Statement:
     @property
     def marks(self) -> frozenset[str]:
         """The kinds of marks of change in it."""
-        return self._marked[1]
+        return frozenset(self._marks)
 
     @property
     def mark(self) -> str:
         """The first such mark, folded."""
-        return _first_mark(self._folded, self._marked[0])
+        return _first_mark(self._folded, self._marked)
 
     @cached_property
     def near(self) -> frozenset[str]:
         """The terms within a few words of such a mark."""
-        return _near(self._found, self._marked[0], self._language)
+        return _near(self._found, self._marked, self._language)
 
     @cached_property
     def brief(self) -> bool:
@@ -181,12 +194,7 @@ class Statement:
 @lru_cache(maxsize=4096)
 def read_statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a text: its first sentences, at most twelve."""
-    return tuple(map(Statement, _sentences(text)))
-
-
-def _sentences(text: str) -> list[str]:
-    pieces = (piece.strip() for piece in _SENTENCE_END.split(text[:_READ_CHARACTERS]))
-    return [piece for piece in pieces if piece][:_MOST_SENTENCES]
+    return tuple(map(Statement, split_sentences(text)))
 
 
 def _first_mark(folded: str, marked: frozenset[int]) -> str:

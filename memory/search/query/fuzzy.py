@@ -32,7 +32,7 @@ from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import text_language, word_forms, words
-from recall_loop.text.words.verb_forms import other_forms
+from recall_loop.text.words.verb_forms import other_forms, word_events
 
 MOST_VARIANTS = 8
 # Of a variant at one and at two steps; an exact match has 1.
@@ -176,21 +176,32 @@ def expand_query(query: str, vocabulary: Vocabulary, level: int, language: str |
         if forms[0] not in groups:
             near = _variants(word, vocabulary, level, locked) if level else ()
             typos = ((each.stem, WEIGHTS[each.steps]) for each in near if each.stem not in forms)
-            groups[forms[0]] = TermGroup(forms[0], (*((form, 1.0) for form in forms), *typos))
+            told = _told(word, forms, language or text_language(query))
+            groups[forms[0]] = TermGroup(forms[0], (*((form, 1.0) for form in forms), *told, *typos))
     return list(groups.values())
 
 
 # Weight of a character of a longer word: of what is meant it is a hint.
 _PART = 0.3
+# Weight of an event that may tell of the state that is asked for.
+_EVENT = 0.5
+
+
+def _told(word: str, forms: tuple[str, ...], language: str) -> list[tuple[str, float]]:
+    """Return the stems of single words that tell how the state began that a word is of, with their weight."""
+    events = sorted(word_events(word, language).difference(forms))
+    return [(event, _EVENT) for event in events if " " not in event]
 
 
 def term_groups(query: str, language: str | None = None) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order, without any variants but its other forms."""
-    forms = {forms[0]: forms for _, forms in reversed(_query_forms(query, language))}
-    return [
-        TermGroup(stem, tuple((form, _PART if len(form) == 1 < len(stem) else 1.0) for form in forms[stem]))
-        for stem in reversed(forms)
-    ]
+    code = language or text_language(query)
+    groups: dict[str, TermGroup] = {}
+    for word, (own, *others) in _query_forms(query, language):
+        forms = ((form, _PART if len(form) == 1 < len(own) else 1.0) for form in (own, *others))
+        if own not in groups:
+            groups[own] = TermGroup(own, (*forms, *_told(word, (own, *others), code)))
+    return list(groups.values())
 
 
 def _query_forms(query: str, language: str | None) -> list[tuple[str, tuple[str, ...]]]:

@@ -182,6 +182,44 @@ def test_the_same_thing_in_other_words_is_corrected(older, newer, question):
     assert find_correction(older, newer, question_terms(question), EQUAL) is not None
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("Der Aufbau ist am Montag.", "Wir ziehen den Aufbau auf Mittwoch vor.", "Wann ist der Aufbau?"),
+        ("Unser Bäcker ist Weber.", "Wir steigen auf Krause als Bäcker um.", "Wer ist unser Bäcker?"),
+        ("Die Frist endet am 3. Mai.", "Die Frist verlängert sich bis zum 10. Mai.", "Wann endet die Frist?"),
+        ("Den Chor leitet Frau Kern.", "Den Chor übernimmt jetzt Herr Voss.", "Wer leitet den Chor?"),
+        ("Das Abo kostet 9 Euro.", "Das Abo verteuert sich auf 12 Euro.", "Was kostet das Abo?"),
+        ("El ensayo es el martes.", "Han pasado el ensayo al viernes.", "¿Cuándo es el ensayo?"),
+        ("El plazo vence el 3 de mayo.", "El plazo se prolonga hasta el 10 de mayo.", "¿Cuándo vence el plazo?"),
+        ("La visite est jeudi.", "La visite est ajournée à vendredi.", "Quand est la visite ?"),
+        ("On se voit au café Sol.", "Finalement on se voit au café Luna.", "Où est-ce qu'on se voit ?"),
+        ("Архив находится в Твери.", "Архив переезжает в Казань осенью.", "Где находится архив?"),
+        ("Подписка стоит 9 евро.", "Подписка дорожает до 12 евро.", "Сколько стоит подписка?"),
+        ("展览在周二。", "展览挪到周五了。", "展览是什么时候？"),
+        ("The rehearsal is on Tuesday.", "They shifted the rehearsal to Friday.", "When is the rehearsal?"),
+        ("The exam is on 4 June.", "They put the exam off until 11 June.", "When is the exam?"),
+        ("The choir is led by Kern.", "Voss takes the choir over.", "Who leads the choir?"),
+    ],
+)
+def test_a_change_is_told_by_many_verbs_and_by_separated_ones(older, newer, question):
+    """Proves: LIVE-4."""
+    assert find_correction(older, newer, question_terms(question), EQUAL) is not None
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("Our dance school is in Cork.", "Our dance moved audiences to tears.", "Where is our dance school?"),
+        ("My sister sings in Cork.", "My brother now sings in Derry.", "Where does my sister sing?"),
+        ("Meine Tante singt in Köln.", "Mein Onkel singt jetzt in Bonn.", "Wo singt meine Tante?"),
+    ],
+)
+def test_a_change_of_another_thing_corrects_nothing(older, newer, question):
+    """Proves: LIVE-4."""
+    assert find_correction(older, newer, question_terms(question), EQUAL) is None
+
+
 def test_what_the_question_says_nothing_of_is_corrected_only_among_the_best():
     """Proves: LIVE-4."""
     said = [

@@ -1,0 +1,76 @@
+"""What was said later and may correct a statement, by the same speaker or by somebody else (LIVE-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.corrections import (
+    Correction,
+    may_be_correction,
+    open_end,
+    relevant_statements,
+    surest_correction,
+    voice,
+)
+from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
+from recall_loop.policy.facts.supersession import said_at
+from recall_loop.policy.facts.wording import Statement
+
+LIKELY_DEPTH = 2
+"""How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
+
+
+class LaterStatements:
+    """What may correct something, by speaker: what the same speaker said later, or else somebody else.
+
+    Somebody else is only heard within the conversation, and where the same speaker corrects nothing.
+    """
+
+    def __init__(self, items: Iterable[RankedEntry], asked: frozenset[str], rarity: Rarity) -> None:
+        self._asked, self._rarity = asked, rarity
+        self._said: dict[tuple[object, ...], list[tuple[tuple[datetime, int], RankedEntry]]] = {}
+        for item in items:
+            record = item.entry["record"]
+            if may_be_correction(record):
+                self._said.setdefault(voice(record), []).append((said_at(record), item))
+
+    def best(self, item: RankedEntry, place: int) -> tuple[str, Correction] | None:
+        """Return the surest correction of the entry at a place; of equal ones the latest."""
+        record = item.entry["record"]
+        if not record.get("created_at") or not open_end(record):
+            return None
+        stated = relevant_statements(record["text"], self._asked)
+        if not stated or (place >= LIKELY_DEPTH and not any(each.terms & self._asked for each in stated)):
+            return None
+        speaker = voice(record)
+        own = self._surest(item, stated, self._said.get(speaker, ()), surest_correction)
+        if own is not None:
+            return own
+        others = [
+            (said, other)
+            for name, told in self._said.items()
+            for said, other in (told if name != speaker else ())
+            if same_conversation(record, other.entry["record"])
+        ]
+        return self._surest(item, stated, others, correction_by_another)
+
+    def _surest(
+        self,
+        item: RankedEntry,
+        stated: Sequence[Statement],
+        told: Iterable[tuple[tuple[datetime, int], RankedEntry]],
+        correct: Callable[[Sequence[Statement], str, frozenset[str], Rarity], Correction | None],
+    ) -> tuple[str, Correction] | None:
+        moment = said_at(item.entry["record"])
+        sure: list[tuple[float, str, str, Correction]] = []
+        for said, other in told:
+            if moment < said:
+                newer = other.entry["record"]
+                correction = correct(stated, newer["text"], self._asked, self._rarity)
+                if correction is not None:
+                    sure.append((correction.margin, newer["created_at"], other.id, correction))
+        best = max(sure, key=lambda each: each[:3], default=None)
+        return None if best is None else (best[2], best[3])

@@ -1,0 +1,33 @@
+"""Whether a text denies something, by the words of six languages that do: "Jonas eats no meat"."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from recall_loop.text.words.stop_words import word_set
+from recall_loop.text.words.tokens import words
+
+_NEGATIONS = word_set(
+    "not no never nothing none nobody neither nor nicht kein keine keinen nie nichts no nunca nada ningún ninguna"
+    " pas jamais rien aucun aucune не нет никогда ничего 不 没 没有 无 别"
+)
+# Of a longer text a negation says nothing on any one of its matters.
+_MOST_WORDS = 20
+_HAN = "\u4e0d\u6ca1\u65e0"
+# What words leave out: "doesn't" is "does" among them.
+_CONTRACTED = re.compile(r"n['\u2019]t\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=2048)
+def is_negated(text: str) -> bool:
+    """Tell whether a short text has a word that negates."""
+    if len(words(text)) > _MOST_WORDS:
+        return False
+    return bool(negations(text)) or any(sign in text for sign in _HAN)
+
+
+def negations(text: str) -> frozenset[str]:
+    """Return the words of a text that negate; "not" for each contracted one."""
+    contracted = {"not"} if _CONTRACTED.search(text) else set()
+    return _NEGATIONS.intersection(words(text)) | contracted

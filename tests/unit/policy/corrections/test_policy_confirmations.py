@@ -1,0 +1,70 @@
+"""What somebody else says after a correction: whether it merely confirms it, and where it stands then."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.graph.run import retrieve
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.policy.facts.confirmations import merely_confirms
+
+CONFIRMED = [
+    ("The choir sings on Thursday.", "The choir sings on Friday now.", "Fine, Friday it is then."),
+    ("Der Chor singt am Donnerstag.", "Der Chor singt jetzt am Freitag.", "OK, ich trage Freitag ein."),
+    ("Wir üben im Café Rosa.", "Wir üben jetzt im Café Blau.", "Gut, dann also im Café Blau."),
+    ("El coro canta el jueves.", "El coro ahora canta el viernes.", "Vale, apunto el viernes."),
+    ("Le loyer est de 700 euros.", "Le loyer passe à 760 euros.", "Parfait, je note 760 euros."),
+    ("Я живу в Туле.", "Я переехал в Казань.", "Хорошо, теперь вы живёте в Казань."),
+    ("会议在周四。", "会议改到周五了。", "好的，那就周五。"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer", "said"), CONFIRMED)
+def test_who_says_the_new_value_again_confirms_it(older, newer, said):
+    """Proves: LIVE-4."""
+    assert merely_confirms(older, newer, said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["No, it's Saturday after all.", "The choir sings well.", "On Friday Marta has a match at six.", "I know. " * 200],
+)
+def test_who_says_something_else_confirms_nothing(said):
+    """Proves: LIVE-4."""
+    assert not merely_confirms("The choir sings on Thursday.", "The choir sings on Friday now.", said)
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        (
+            ["El coro canta el jueves.", "Ahora el coro canta el viernes.", "Vale, si el coro canta el viernes, voy."],
+            "¿Cuándo canta el coro?",
+        ),
+        (
+            [
+                "Der Chor singt am Donnerstag.",
+                "Der Chor singt jetzt am Freitag.",
+                "Alles klar, wenn der Chor am Freitag singt, komme ich.",
+            ],
+            "Wann singt der Chor?",
+        ),
+    ],
+)
+def test_a_confirmation_stands_behind_the_correction_and_what_it_corrects(said, question):
+    """Proves: LIVE-4."""
+    with MemoryStore.in_memory() as store:
+        store.upsert(
+            [
+                {
+                    "id": str(at),
+                    "kind": "message",
+                    "text": text,
+                    "created_at": f"2024-05-0{at + 1}",
+                    "author": "Bo" if at == 2 else "Ann",
+                }
+                for at, text in enumerate(said)
+            ]
+        )
+        facts = retrieve(question, store=store).facts
+    assert [(fact.id, fact.superseded_by_hint) for fact in facts] == [("1", None), ("0", "1"), ("2", None)]
