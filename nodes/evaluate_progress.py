@@ -85,7 +85,7 @@ def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
     """
     least = run.settings.novelty_min_similarity
     best = ranked[: run.settings.max_facts]
-    return [item.entry for item in best if item.entry["similarity"] >= least and run.states(item.entry)]
+    return [item.entry for item in best if item.entry["similarity"] >= least and run.is_evidence(item.entry)]
 
 
 def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
@@ -137,7 +137,7 @@ def _progress(state: AgentState, run: RunContext) -> RunProgress:
         coverage=state["coverage_score"],
         best_single=state["single_coverage"],
         best_similarity=max(
-            (entry["similarity"] for entry in state["evidence_pool"].values() if run.states(entry)), default=0.0
+            (entry["similarity"] for entry in state["evidence_pool"].values() if run.is_evidence(entry)), default=0.0
         ),
         new_facts=sum(state["new_facts_by_iteration"]),
         streak=state["novelty_streak_without_gain"],

@@ -186,7 +186,7 @@ def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntr
 
     What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
     """
-    stating = (item for item in ranked if run.states(item.entry))
+    stating = (item for item in ranked if run.is_evidence(item.entry))
     return [replace(item, entry=_judged(run.evidence(item.entry), run.misleads(item.entry))) for item in stating]
 
 

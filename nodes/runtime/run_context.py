@@ -18,8 +18,16 @@ from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
-from recall_loop.policy.evidence.statements import as_evidence, put_statements_first, states_something
+from recall_loop.policy.evidence.statements import (
+    as_evidence,
+    put_asked_person_first,
+    put_statements_first,
+    states_something,
+    without_lines,
+)
+from recall_loop.policy.facts.persons import AskedPerson, asked_person
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
+from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import AgentState, Facet, PoolEntry
 from recall_loop.state.errors import InvalidInputError
@@ -109,6 +117,7 @@ class RunContext:
             )
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
+            ranked = put_asked_person_first(ranked, self.tells_of_another, self.supported_facets)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -129,7 +138,7 @@ class RunContext:
         return marked
 
     def states(self, entry: PoolEntry) -> bool:
-        """Return whether a record may be evidence; where the question asks what was asked, any may (LIVE-2)."""
+        """Return whether a record states anything; where the question asks what was asked, any does (LIVE-2)."""
         if self.question.about_questions:
             return True
         text, stating = self._stating.get(entry["key"], ("", False))
@@ -138,17 +147,37 @@ class RunContext:
             self._stating[entry["key"]] = (text, stating)
         return stating
 
+    @cached_property
+    def _asked_person(self) -> AskedPerson | None:
+        """Whom the question is about, where somebody else's statement is plainly no answer."""
+        question = self.question
+        if question.about_questions or question.names or question.asked is AnswerKind.PERSON:
+            return None
+        return asked_person(question.text, question.language)
+
+    def tells_of_another(self, entry: PoolEntry) -> bool:
+        """Tell whether a record is about somebody else than the question."""
+        return self._asked_person is not None and self._asked_person.is_not_of(entry["record"]["text"])
+
+    def is_evidence(self, entry: PoolEntry) -> bool:
+        """Tell whether a record may be evidence for whom the question is about (CONF-3)."""
+        return self.states(entry) and not self.tells_of_another(entry)
+
     def evidence(self, entry: PoolEntry) -> PoolEntry:
         """Return a record with only what is evidence in it."""
         if self.question.about_questions:
             return entry
         read, stated = self._stated.get(entry["key"], (None, None))
         if read is None or stated is None or any(read[name] is not entry[name] for name in _EVIDENCE):
-            read, stated = self._stated[entry["key"]] = (entry, as_evidence(entry, self.terms))
+            read, stated = self._stated[entry["key"]] = (entry, self._stated_of_asked(entry))
         if stated is read:
             return entry
         kept: dict[str, Any] = {name: stated[name] for name in _EVIDENCE}
         return {**entry, **kept}  # type: ignore[typeddict-item]
+
+    def _stated_of_asked(self, entry: PoolEntry) -> PoolEntry:
+        stated = as_evidence(entry, self.terms)
+        return stated if self._asked_person is None else without_lines(stated, self._asked_person.is_not_of)
 
     def misleads(self, entry: PoolEntry) -> bool:
         """Tell whether a record was found by an event that tells nothing of the state that is asked for."""
@@ -158,7 +187,7 @@ class RunContext:
         """Return the indices of the facets that one record supports."""
         record, window, facets = self._supported.get(entry["key"], ({}, "", frozenset()))
         if window != entry["window"] or record != entry["record"]:
-            facets = self._matcher(self.evidence(entry)) if self.states(entry) else frozenset()
+            facets = self._matcher(self.evidence(entry)) if self.is_evidence(entry) else frozenset()
             self._supported[entry["key"]] = (entry["record"], entry["window"], facets)
         return facets
 

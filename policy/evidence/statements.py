@@ -77,6 +77,13 @@ def as_evidence(entry: PoolEntry, asked: frozenset[str] = frozenset()) -> PoolEn
     return {**entry, "record": {**record, "text": stated}, "window": window, "alignment": alignment}
 
 
+def without_lines(entry: PoolEntry, is_left_out: Callable[[str], bool]) -> PoolEntry:
+    """Return an entry without some lines of its window: what its neighbours tell is none of its evidence then."""
+    lines = entry["window"].split("\n")
+    kept = [line for line in lines if not is_left_out(line)]
+    return entry if len(kept) == len(lines) else {**entry, "window": "\n".join(kept)}
+
+
 def _role(entry: PoolEntry) -> Role | None:
     role = entry["record"].get("role")
     return Role(role) if role else None
@@ -135,6 +142,29 @@ def put_alike_negated_first(ranked: Sequence[RankedEntry], question: str) -> lis
 
 def _agrees(item: RankedEntry, question: str) -> bool:
     return is_negated(evidence_text(item.entry)) == is_negated(question)
+
+
+def put_asked_person_first(
+    ranked: Sequence[RankedEntry],
+    tells_of_another: Callable[[PoolEntry], bool],
+    supports: Callable[[PoolEntry], Set[int]],
+) -> list[RankedEntry]:
+    """Move what is told of somebody else behind the first statement on the matter, at no higher score.
+
+    Without such a statement the order stays: what is told of a sister is then the nearest that memory has.
+
+    Args:
+        ranked: all entries, best first.
+        tells_of_another: tells whether an entry is about somebody else than the question.
+        supports: returns the indices of the facets that an entry supports; one that supports any is on the matter.
+    """
+    highest = next((item.score for item in ranked if supports(item.entry)), None)
+    if highest is None or not any(tells_of_another(item.entry) for item in ranked):
+        return list(ranked)
+    lowered = [
+        replace(item, score=min(item.score, highest)) if tells_of_another(item.entry) else item for item in ranked
+    ]
+    return sorted(lowered, key=lambda item: (-item.score, tells_of_another(item.entry)))
 
 
 def _is_nothing_else(entry: PoolEntry) -> bool:

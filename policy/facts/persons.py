@@ -1,0 +1,218 @@
+"""Whom a question asks about, and whether a statement tells of somebody else (CONF-3, LIVE-2, LIVE-3).
+
+"My wife works at Siemens" tells nothing of where I work, "I live in Oslo" nothing of where my sister lives, and "my
+sister lives in Bergen" nothing of where my brother does. Nothing in the words says so but whose they are. Where it
+isn't plain whom a question or a statement is about, nothing is told apart: a question that names somebody, or asks for
+a person, and a statement that speaks of its teller too ("my wife and I").
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import pairwise
+
+from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.stop_words import word_set
+from recall_loop.text.words.tokens import stems, words
+
+# Longer texts tell of many things.
+_LONGEST = 400
+# Words after a name among which what is asked for makes it the subject: "Tom has three children".
+_AFTER_NAME = 3
+# A person further on may only be mentioned.
+_OPENING = 3
+_ARTICLES = word_set("the a an")
+_BEING = word_set("is was are were has have had will")
+_ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
+_GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
+
+
+@dataclass(frozen=True)
+class PersonWords:
+    """The words for persons of one language; see `persons.toml`. Those of relatives are stems.
+
+    Attributes:
+        asker: pronouns of the one who asks.
+        third: pronouns of others.
+        single: those of one other person; "they" and the French "il" may be nobody in particular.
+        kin: by its stem the group of a word for one and the same relative.
+        persons: stems of all words for persons.
+    """
+
+    asker: frozenset[str]
+    third: frozenset[str]
+    single: frozenset[str]
+    kin: Mapping[str, int]
+    persons: frozenset[str]
+
+
+@cache
+def _person_words() -> Mapping[str, PersonWords]:
+    text = files("recall_loop.policy.facts").joinpath("persons.toml").read_text(encoding="utf-8")
+    return {code: _read(code, lists) for code, lists in tomllib.loads(text).items()}
+
+
+def _read(language: str, lists: Mapping[str, str]) -> PersonWords:
+    groups = [fold(group).split("|") for group in lists["kin"].split()]
+    kin = {stem(word, language): number for number, group in enumerate(groups) for word in group}
+    others = {stem(word, language) for word in fold(lists["others"]).split()}
+    asker, third, single = (frozenset(fold(lists[name]).split()) for name in ("asker", "third", "single"))
+    return PersonWords(asker, third, single, kin, frozenset({*kin, *others}))
+
+
+@dataclass(frozen=True)
+class AskedPerson:
+    """Whom a question is about: the one who asks, or one relative of theirs.
+
+    Attributes:
+        language: the language of the question.
+        kin: the group of the relative; None = the one who asks.
+        owns: whether it is only about something of the one who asks ("my favourite colour").
+        stems: the stems of the question.
+    """
+
+    language: str
+    kin: int | None
+    owns: bool
+    stems: frozenset[str]
+
+    def is_not_of(self, text: str) -> bool:
+        """Tell whether a statement is about somebody else."""
+        return len(text) <= _LONGEST and _is_of_another(text, self)
+
+
+def asked_person(question: str, language: str) -> AskedPerson | None:
+    """Return whom a question without names, which asks for no person, is about; None where that isn't plain."""
+    known = _person_words().get(language)
+    if known is None:
+        return None
+    said = _Persons.of(question, language, known)
+    asked = frozenset(stems(question, language))
+    if said.third or not shared_words("addressed").isdisjoint(said.words):
+        return None
+    if not said.persons:
+        return AskedPerson(language, None, not said.asker, asked) if said.asker or said.owns else None
+    relatives = {known.kin.get(person) for person in said.persons}
+    if said.asker or len(relatives) > 1 or None in relatives:
+        return None
+    return AskedPerson(language, next(iter(relatives)), False, asked)
+
+
+@dataclass(frozen=True)
+class _Persons:
+    """The persons of whom a text speaks.
+
+    Attributes:
+        words: its words.
+        asker: whether the one who says it is a subject of it.
+        teller: whether it speaks of the one who says it at all, other than as whose relative somebody is.
+        third: whether it has a pronoun for others.
+        persons: stems of its words for persons.
+        tells_of_person: whether it begins with one of those, or speaks of somebody's relative.
+        owns: whether anything is the teller's.
+        owns_thing: whether it speaks of something of the teller's that is no person ("my flat").
+    """
+
+    words: Sequence[str]
+    asker: bool
+    teller: bool
+    third: bool
+    persons: frozenset[str]
+    tells_of_person: bool
+    owns: bool
+    owns_thing: bool
+
+    @classmethod
+    def of(cls, text: str, language: str, known: PersonWords) -> _Persons:
+        """Return the persons of a text."""
+        found = words(text)
+        # A stop word is nobody: the German "man" has the stem of "Mann".
+        persons = known.persons.intersection(stem(word, language) for word in found if word not in stop_words(language))
+        own = list(_own_words(found, language, known))
+        elided = language == "fr" and _ELIDED.search(text) is not None
+        possessives = shared_words("possessives") - known.third
+        owned = [stem(thing, language) for owner, thing in pairwise(found) if owner in possessives]
+        return cls(
+            words=found,
+            asker=elided or any(word in known.asker for word in own),
+            teller=elided or not shared_words("speakers").isdisjoint(own),
+            third=not known.third.isdisjoint(found),
+            persons=persons,
+            tells_of_person=not persons.isdisjoint(stem(word, language) for word in found[:_OPENING])
+            or not persons.isdisjoint(owned),
+            owns=not possessives.isdisjoint(found),
+            owns_thing=any(thing not in persons for thing in owned),
+        )
+
+
+def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Iterator[str]:
+    """Yield the words but a pronoun that only says whose relative somebody is, as in Chinese."""
+    for word, following in pairwise([*found, ""]):
+        if word not in known.asker or stem(following, language) not in known.persons:
+            yield word
+
+
+@lru_cache(maxsize=4096)
+def _is_of_another(text: str, asked: AskedPerson) -> bool:
+    languages = dict.fromkeys((asked.language, language_of(words(text))))  # that of a short text may not show
+    return any(_tells_of_another(text, asked, language) for language in languages if language in _person_words())
+
+
+def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
+    known = _person_words()[language]
+    said = _Persons.of(text, language, known)
+    if asked.kin is not None:
+        return _is_of_no_such_relative(text, said, asked.kin, known)
+    if said.teller or said.owns_thing:
+        return False
+    if asked.owns:
+        return _has_genitive(text, language, known)
+    opening = set(said.words[:1])
+    return bool(said.tells_of_person or opening & known.single) or _begins_with_name(text, said, asked, language)
+
+
+def _is_of_no_such_relative(text: str, said: _Persons, kin: int, known: PersonWords) -> bool:
+    """Tell whether a text tells of its teller alone, or of other relatives only; a name may be anybody's."""
+    if said.third or _opening_name(text):
+        return False
+    relatives = {known.kin.get(person) for person in said.persons}
+    return not relatives.intersection((kin, None)) if relatives else said.teller
+
+
+def _opening_name(text: str) -> str:
+    name = next(iter(find_entities(text)), "")
+    return name if name and fold(text).startswith(fold(name)) else ""
+
+
+def _has_genitive(text: str, language: str, known: PersonWords) -> bool:
+    """Tell whether something is said to be somebody else's; in English, where a word shows it."""
+    if language != ENGLISH:
+        return False
+    owners = _GENITIVE.findall(text)
+    return any(stem(fold(owner), language) in known.persons or owner == _opening_name(text) for owner in owners)
+
+
+def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: str) -> bool:
+    """Tell whether a text tells what is asked for of a name with which it begins; in English only.
+
+    In other languages any word that begins a text, or any noun, may look like a name.
+    """
+    name = _opening_name(text) if language == ENGLISH else ""
+    if not name:
+        return False
+    if name in _GENITIVE.findall(text):
+        return True
+    after = said.words[len(words(name)) :][:_AFTER_NAME]
+    if after[:1] and stem(after[0], language) in asked.stems:
+        return True
+    told = after[0] in _BEING and not (after[1:2] and after[1] in _ARTICLES) if after else False
+    return told and not asked.stems.isdisjoint(stem(word, language) for word in after[1:])

@@ -1,0 +1,43 @@
+"""What is told of somebody else answers no question about oneself (CONF-3, LIVE-2, LIVE-3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop import Memory
+
+SMALL_TALK = ("The weather was awful today.", "Dinner was great.", "The train was late again.")
+
+
+def recalled(question: str, *told: str):
+    with Memory() as memory:
+        memory.add(
+            [{"role": "user", "content": text} for text in (SMALL_TALK[0], *told, *SMALL_TALK[1:])], user_id="ada"
+        )
+        return memory.recall(question, user_id="ada")
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Where do I work?", "My wife works at Siemens."),
+        ("When was I born?", "My boss was born in 1970."),
+        ("What is my favourite colour?", "Anna's favourite colour is green."),
+        ("Where does my brother live?", "My sister lives in Bergen."),
+        ("Wo arbeite ich?", "Meine Frau arbeitet bei Siemens."),
+        ("我住在哪里？", "我姐姐住在卑尔根。"),
+    ],
+)
+def test_what_is_told_of_another_is_no_answer(question: str, told: str) -> None:
+    """It was called high, and covered by one record; neither it nor its neighbours are. Proves: CONF-3, LIVE-3."""
+    result = recalled(question, told)
+    assert result.stop.reason != "covered"
+    assert result.confidence.label == "low"
+    assert result.facts[0].text == told  # it is still the nearest that memory has
+
+
+def test_own_statement_comes_first() -> None:
+    """Also where another's is nearer to the words of the question. Proves: LIVE-2."""
+    result = recalled("Where do I live?", "My sister lives in Bergen.", "We live in a flat above a bakery in Oslo.")
+    assert "Oslo" in result.facts[0].text
+    assert "Bergen" in result.facts[1].text

@@ -1,0 +1,68 @@
+"""Whom a question is about, and statements that tell of somebody else (CONF-3, LIVE-2, LIVE-3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.policy.facts.persons import asked_person
+from recall_loop.text.words.tokens import text_language
+
+OTHERS = [
+    ("Where do I work?", "My wife works at Siemens."),
+    ("What am I allergic to?", "My brother is allergic to nuts."),
+    ("What car do I drive?", "Jonas drives a Volvo."),
+    ("What is my favourite colour?", "Anna's favourite colour is green."),
+    ("When was I born?", "He was born in 1970."),
+    ("What do I study?", "The neighbour studies law."),
+    ("Where does my sister live?", "I live in Oslo."),
+    ("Where does my brother live?", "My sister lives in Bergen."),
+    ("Wo arbeite ich?", "Meine Frau arbeitet bei Siemens."),
+    ("Wo wohnt meine Schwester?", "Ich wohne in Oslo."),
+    ("¿Dónde vivo yo?", "Mi hermana vive en Bergen."),
+    ("Où est-ce que j'habite ?", "Ma sœur habite à Bergen."),
+    ("Où habite ma sœur ?", "J'habite à Oslo."),
+    ("Где я живу?", "Моя сестра живёт в Бергене."),
+    ("Где живёт моя сестра?", "Я живу в Осло."),
+    ("我住在哪里？", "我姐姐住在卑尔根。"),
+    ("我姐姐住在哪里？", "我住在奥斯陆。"),
+]
+OWN = [
+    ("Where do I live?", "We live in Bergen."),
+    ("Where do I live?", "My wife and I live in Bergen."),
+    ("Where do I work?", "My job is at Siemens."),
+    ("In which city do I work?", "They've put my desk in Turin."),
+    ("Which editor do I use?", "Kakoune is the editor on my laptop."),
+    ("When do I have judo?", "Judo is on Tuesdays."),
+    ("What did I get?", "Maria gave me the spare key."),
+    ("Where does my sister live?", "My sister lives in Bergen."),
+    ("Where does my mother live?", "Mum moved to Graz."),
+    ("Where does my sister live?", "Ines lives in Bergen."),
+    ("Welches Gemüse mag ich nicht?", "Von Fenchel wird mir schlecht."),
+    ("Wann habe ich Judo?", "Training ist am Dienstag."),
+    ("Quand est-ce que nous déménageons ?", "Il a fallu repousser le déménagement au 3 mai."),
+    ("我什么时候练柔道？", "柔道课改在周二。"),
+]
+# Whom these are about isn't plain, or the answer is somebody else.
+ANYBODY = ["What did I tell my wife?", "Where does he live?", "What did you say?", "Where is the key?", "Was ist los?"]
+
+
+@pytest.mark.parametrize(("question", "text"), OTHERS)
+def test_what_is_told_of_somebody_else(question: str, text: str) -> None:
+    """In six languages, of relatives, by name, or of nobody but the teller. Proves: CONF-3, LIVE-2."""
+    asked = asked_person(question, text_language(question))
+    assert asked is not None
+    assert asked.is_not_of(text)
+
+
+@pytest.mark.parametrize(("question", "text"), OWN)
+def test_what_may_be_of_whom_is_asked(question: str, text: str) -> None:
+    """Who speaks of themselves too, of something of theirs, or of nobody in particular. Proves: CONF-3, LIVE-2."""
+    asked = asked_person(question, text_language(question))
+    assert asked is not None
+    assert not asked.is_not_of(text)
+
+
+@pytest.mark.parametrize("question", ANYBODY)
+def test_questions_about_anybody(question: str) -> None:
+    """Nothing is told apart where it isn't plain whom a question is about. Proves: CONF-3."""
+    assert asked_person(question, text_language(question)) is None
