@@ -49,6 +49,9 @@ class RequestMiddleware:
             await self.app(scope, receive, send)
             return
         request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
+        method = scope["method"]
+        if method == "HEAD":  # what GET answers: the server leaves the body out, as it knows the method itself
+            scope = {**scope, "method": "GET"}
         scope.setdefault("state", {})["request_id"] = request_id
         reply = _ResponseSender(send, request_id, json_errors=scope["path"] == MCP_PATH)
         if "fastapi.telemetry" in scope and not self.service.settings.trace_content:
@@ -59,7 +62,7 @@ class RequestMiddleware:
         finally:
             metrics.in_flight.dec()
             route = scope["path"] if scope["path"] in OPEN_PATHS else getattr(scope.get("route"), "path", "unmatched")
-            metrics.request(route, scope["method"], reply.status or _CLIENT_GONE, time.perf_counter() - began)
+            metrics.request(route, method, reply.status or _CLIENT_GONE, time.perf_counter() - began)
 
     async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:
         try:

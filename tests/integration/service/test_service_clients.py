@@ -1,0 +1,44 @@
+"""What HTTP clients may do that the documentation's examples don't: HEAD, wrong parameters, codings of a body."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.state.settings.settings import Settings
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("service") / "memory"
+    options = {"settings": Settings(store_path=str(folder)), "embedder": WordHashEmbedder()}
+    with running_service(**options) as served, served.client() as found:
+        found.put("/api/memory/records/f1", json={"text": "The ferry leaves at nine."})
+        found.put("/api/memory/records/m1", json={"kind": "message", "text": "And at noon.", "user_id": "ada"})
+        yield found
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/", "/api/memory/records/f1", "/api/memory/records?limit=1"])
+def test_head_answers_what_get_does_without_its_body(client, path):
+    """Proves: OPS-1."""
+    head, whole = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert head.headers["content-length"] == str(len(whole.content))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/api/memory/records", "GET, HEAD, POST, DELETE"),
+        ("OPTIONS", "/api/memory/records/f1", "GET, HEAD, PUT, PATCH, DELETE"),
+        ("HEAD", "/api/memory/retrieve", "POST"),
+        ("POST", "/health", "GET, HEAD"),
+    ],
+)
+def test_a_refused_method_names_all_that_the_address_takes(client, method, path, allowed):
+    """Proves: OPS-1."""
+    response = client.request(method, path)
+    assert response.status_code == 405
+    assert response.headers["allow"] == allowed
