@@ -42,3 +42,21 @@ def test_a_refused_method_names_all_that_the_address_takes(client, method, path,
     response = client.request(method, path)
     assert response.status_code == 405
     assert response.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "allowed"),
+    [
+        ("/api/memory/records?limit=0", "limit", "an integer from 1 to 1000"),
+        ("/api/memory/records?order=oldest", "order", "one of id, newest"),
+        ("/api/memory/records?colour=red", "colour", "known fields: agent_ids, role, start_time, "),
+        ("/api/memory/records?content_types=poem", "content_types.0", "one of fact, archival, message, trajectory"),
+        ("/api/memory/records/" + "a" * 600, "record_id", "text of 1 to 512 characters"),
+    ],
+)
+def test_a_wrong_parameter_is_answered_with_what_is_allowed(client, path, field, allowed):
+    """Proves: OPS-1."""
+    response = client.get(path)
+    assert response.status_code == 422, response.text
+    assert response.json()["field"] == field
+    assert response.json()["allowed"].startswith(allowed)
