@@ -39,7 +39,7 @@ _TITLES = {
     504: "The request took too long",
 }
 _DETAILS = {
-    400: "The body can't be read.",
+    400: "The body can't be read as JSON in UTF-8.",
     408: "The body didn't arrive in time.",
     404: "There is no such address.",
     405: "This address doesn't take that method.",

@@ -23,7 +23,7 @@ from recall_loop.service.core.problems import (
     problem_from_status,
     problem_response,
 )
-from recall_loop.service.middleware.dependencies import authenticate_caller
+from recall_loop.service.middleware.dependencies import authenticate_caller, require_plain_body
 from recall_loop.service.process.lifecycle import Service
 
 # The route that takes long uploads.
@@ -84,6 +84,7 @@ class RequestMiddleware:
         service, headers = self.service, Headers(scope=scope)
         caller = authenticate_caller(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
         scope["state"]["caller"] = caller
+        require_plain_body(headers)
         key = caller.key_id or caller.tenant
         if wait := service.rate_limiter.take(key):
             service.metrics.refused.labels("rate").inc()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 
 from recall_loop.state.settings.settings import Settings
@@ -60,3 +63,21 @@ def test_a_wrong_parameter_is_answered_with_what_is_allowed(client, path, field,
     assert response.status_code == 422, response.text
     assert response.json()["field"] == field
     assert response.json()["allowed"].startswith(allowed)
+
+
+def test_a_compressed_body_is_refused_with_what_to_send_instead(client):
+    """Proves: OPS-1."""
+    for path, media in (("/api/memory/search", "application/json"), ("/api/memory/records/bulk", "application/jsonl")):
+        body = gzip.compress(json.dumps({"query": "ferry"}).encode())
+        response = client.post(path, content=body, headers={"Content-Type": media, "Content-Encoding": "gzip"})
+        assert response.status_code == 415, response.text
+        assert response.headers["accept-encoding"] == "identity"
+        assert "without the header Content-Encoding" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("body", ['{"query": "für"}'.encode("latin-1"), b'{"limit": ' + b"9" * 5000 + b"}"])
+def test_a_body_that_is_no_json_is_called_that(client, body):
+    """Proves: OPS-1."""
+    response = client.post("/api/memory/search", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    assert response.json()["detail"] == "The body can't be read as JSON in UTF-8."
