@@ -81,3 +81,11 @@ def test_a_body_that_is_no_json_is_called_that(client, body):
     response = client.post("/api/memory/search", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 400
     assert response.json()["detail"] == "The body can't be read as JSON in UTF-8."
+
+
+def test_an_export_takes_the_content_types_that_a_list_takes(client):
+    """Proves: OPS-1."""
+    lines = client.get("/api/memory/export?content_types=message&user_id=ada").text.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["m1"]
+    assert client.get("/api/memory/export?content_types=fact").text == ""
+    assert client.get("/api/memory/export?content_types=poem").status_code == 422
