@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from langchain_core.language_models import BaseChatModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig, has_mcp
@@ -44,6 +45,7 @@ _SCHEME = "apiKey"
 _ALWAYS = (400, 500, 503, 504)
 _GUARDED = (401, 403, 429)
 _WITH_BODY = (408, 413, 415, 422)
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _UNUSED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which no route sends
 
 
@@ -154,4 +156,17 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     request_id = request.state.request_id
     if isinstance(error, RequestValidationError):
         return problem_response(problem_from_validation(request, error), request_id)
-    return problem_response(logged_problem(error, request_id), request_id)
+    problem = logged_problem(error, request_id)
+    if problem.status == 405:  # of several routes of one address the router names the first one's methods only
+        problem.headers = {**problem.headers, "Allow": ", ".join(_allowed_methods(request))}
+    return problem_response(problem, request_id)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    routes = request.app.routes
+    methods = [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ["GET", "HEAD", *methods[1:]] if "GET" in methods else methods

@@ -67,6 +67,23 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
         raise InvalidInputError("--workers", config.workers, "1 with --read-only")
 
 
+def check_request_log(config: ServiceConfig) -> None:
+    """Check that the log of requests can be written, before anything is served.
+
+    Raises:
+        InvalidInputError: it can't.
+    """
+    from recall_loop.service.core.request_log import RequestLog
+
+    if config.request_log is None:
+        return
+    try:
+        RequestLog(config.request_log).close()
+    except OSError as error:
+        allowed = f"a file that can be written ({error.strerror or error})"
+        raise InvalidInputError("request_log", str(config.request_log), allowed) from error
+
+
 def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, logs: Settings | None = None) -> Config:
     """Return uvicorn's configuration for an application, or for the name of a function that makes one.
 
@@ -126,6 +143,7 @@ def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announ
         WriterStartError: as `run_workers`.
     """
     check_workers(config, settings)
+    check_request_log(config)
     if config.workers > 1:
         _serve_several(config, settings, access_log=access_log, announce=announce)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -98,6 +99,22 @@ def check_readable(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.exists() or path.is_file() or path.is_dir():
             path.open("rb").close()
+
+
+@contextmanager
+def strict_input() -> Iterator[None]:
+    """Read standard input in the block as text that is valid throughout, whatever the locale lets through.
+
+    Raises:
+        InvalidInputError: the input isn't in its encoding, UTF-8 nearly everywhere.
+    """
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "strict":
+        sys.stdin.reconfigure(errors="strict")  # else some locales replace bytes by lone surrogates
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        allowed = f"text in {error.encoding.upper()}"
+        raise InvalidInputError("stdin", error.object[error.start : error.end], allowed) from error
 
 
 @contextmanager

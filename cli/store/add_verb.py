@@ -90,10 +90,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _content(args: argparse.Namespace) -> Any:
+    from recall_loop.cli.core.common import strict_input
     from recall_loop.state.errors import InvalidInputError
 
+    if args.file is None and args.text == "-":
+        with strict_input():
+            return sys.stdin.read()
     if args.file is None:
-        return sys.stdin.read() if args.text == "-" else args.text
+        return args.text
     try:
         return json.loads(args.file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

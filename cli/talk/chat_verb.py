@@ -121,18 +121,17 @@ def _lines(prompt: str) -> Iterator[str]:
     Raises:
         InvalidInputError: the input isn't in UTF-8.
     """
-    from recall_loop.state.errors import InvalidInputError
+    from recall_loop.cli.core.common import strict_input
 
     if prompt:
         with suppress(ImportError):  # it gives the prompt its history and its keys
             import readline  # noqa: F401
     while True:
         try:
-            line = input(prompt) if prompt else next(sys.stdin)
+            with strict_input():
+                line = input(prompt) if prompt else next(sys.stdin)
         except (EOFError, KeyboardInterrupt, StopIteration):
             sys.stdout.write("\n" if prompt else "")
             return
-        except UnicodeDecodeError as error:
-            raise InvalidInputError("stdin", error.object[error.start : error.end], "text in UTF-8") from error
         if line.strip():
             yield line.strip()

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from recall_loop.memory.adapters.tool_queries import ScopeProvider, make_memory_tool
 from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import BodyText, Role, Utf8Text
@@ -50,6 +51,8 @@ def add_tool(store: MemoryStore, scope: ScopeProvider | None = None) -> BaseTool
     """
 
     def answer(reach: Scope, query: AddQuery) -> dict[str, Any]:
+        if not query.facts and not query.messages:
+            raise InvalidInputError("arguments", {}, "facts or messages, at least one of them")
         facts = [{"kind": "fact", **fact.model_dump(exclude_none=True)} for fact in query.facts]
         names = ("tenant", "agent_id", "user_id", "conversation_id")
         owner = addition_owner({name: getattr(reach, name) for name in names})

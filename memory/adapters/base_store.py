@@ -35,6 +35,7 @@ from recall_loop.memory.adapters.store_config import (
     checked_ttl,
     index_fields,
 )
+from recall_loop.memory.adapters.store_filters import check_namespaces
 from recall_loop.memory.adapters.store_items import (
     ids_of,
     is_part_id,
@@ -131,6 +132,7 @@ class RecallLoopStore(BaseStore):
         """
         ops = list(ops)
         for op in ops:
+            check_namespaces(op)
             validate_op_namespace(op)
         puts = {(tuple(op.namespace), op.key): checked_put(op) for op in ops if isinstance(op, PutOp)}
         results = [self._read(op) for op in ops]

@@ -5,11 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langgraph.store.base import ListNamespacesOp, MatchCondition, SearchOp
+from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, SearchOp
 
 from recall_loop.state.errors import InvalidInputError
 
 _ORDER_OPERATORS = ("$gt", "$gte", "$lt", "$lte")
+
+
+def check_namespaces(op: Op) -> None:
+    """Check that what an operation has for a namespace is one: a text would be taken for its letters.
+
+    Raises:
+        InvalidInputError: a namespace, its prefix or the path of a condition isn't a tuple.
+    """
+    named = [(name, getattr(op, name)) for name in ("namespace", "namespace_prefix") if hasattr(op, name)]
+    if isinstance(op, ListNamespacesOp):
+        named += [(condition.match_type, condition.path) for condition in op.match_conditions or ()]
+    for name, value in named:
+        if not isinstance(value, tuple | list):
+            raise InvalidInputError(name, value, "a tuple of labels, such as ('users', 'ann')")
+
+
+def check_search(op: SearchOp) -> None:
+    """Check the query and the filter of a search.
+
+    Raises:
+        InvalidInputError: one is of another type.
+    """
+    query: object = op.query
+    if query is not None and not isinstance(query, str):
+        raise InvalidInputError("query", query, "text, or None")
+    wanted: object = op.filter
+    if wanted is not None and not isinstance(wanted, Mapping):
+        raise InvalidInputError("filter", wanted, "a mapping of names to values or operators, or None")
 
 
 def check_counts(op: SearchOp | ListNamespacesOp) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from langgraph.store.base import ListNamespacesOp, SearchOp
 
-from recall_loop.memory.adapters.store_filters import check_counts, matches_filter, matches_namespace
+from recall_loop.memory.adapters.store_filters import check_counts, check_search, matches_filter, matches_namespace
 from recall_loop.memory.adapters.store_items import (
     INDEXED_TAG,
     ITEM_ATTRIBUTE,
@@ -55,9 +55,10 @@ class ItemReads:
         """Return the records of the items that are asked for, with their similarity if they were ranked by it.
 
         Raises:
-            InvalidInputError: a count or an operator is not allowed.
+            InvalidInputError: a count, the query, the filter or an operator is not allowed.
         """
         check_counts(op)
+        check_search(op)
         wanted = op.offset + op.limit
         if not op.limit:
             return []

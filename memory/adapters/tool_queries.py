@@ -12,7 +12,14 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, AttributeFilters
-from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
+from recall_loop.state.errors import (
+    EmbedderError,
+    InvalidInputError,
+    StoreError,
+    invalid_input,
+    join_steps,
+    validate_model,
+)
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import (
@@ -128,7 +135,7 @@ def make_memory_tool(
         description=description,
         args_schema=schema,
         handle_tool_error=True,
-        handle_validation_error=format_validation_error,
+        handle_validation_error=_complain(schema),
     )
 
 
@@ -160,8 +167,14 @@ def resolve_scope(provider: ScopeProvider, config: RunnableConfig) -> Scope:
     return _as_scope(provider(config), "a Scope, from the function that was given for it")
 
 
-def format_validation_error(error: object) -> str:
-    """Return which argument is wrong, and why; without that a model could only guess."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))
+def _complain(schema: type[BaseModel]) -> Callable[[object], str]:
+    """Return what says which arguments are wrong, and what is allowed; without that a model could only guess."""
+
+    def complain(error: object) -> str:
+        if not isinstance(error, ValidationError):
+            return str(error)
+        described = schema.model_json_schema()
+        found = error.errors(include_url=False)
+        return "; ".join(str(invalid_input(one, described, join_steps(one["loc"]))) for one in found)
+
+    return complain

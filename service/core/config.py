@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.settings.settings import setting_error
@@ -20,6 +21,18 @@ SERVICE_ENV_PREFIX = "RECALL_LOOP_SERVICE_"
 MIB = 1024 * 1024
 MCP_SINCE = (2, 3)
 """The first version of the SDK that the extra `mcp` takes."""
+
+
+def _names(value: Any) -> Any:
+    """Return the names that a variable has between commas, or as a JSON list."""
+    if not isinstance(value, str):
+        return value
+    if not value.lstrip().startswith("["):
+        return [name for part in value.split(",") if (name := part.strip())]
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError("names between commas, or a JSON list of names") from error
 
 
 class ServiceConfig(BaseSettings):
@@ -38,7 +51,9 @@ class ServiceConfig(BaseSettings):
     )
     keys_file: Path | None = Field(None, description="File of API keys, hashed; absent = no keys, on loopback only.")
     read_only: bool | None = Field(
-        None, description="Open the store for reading only; absent = only where another process writes to it."
+        None,
+        description="Open the store for reading only; absent = `recall-loop serve` never does, and the application "
+        "under another server does where another process writes to the store.",
     )
     max_body_bytes: Integer = Field(
         4 * MIB, ge=1024, le=1024 * MIB, description="Longest request body in bytes; a longer one gets 413."
@@ -85,8 +100,10 @@ class ServiceConfig(BaseSettings):
         None, description="File to which each retrieval request is appended, with its words, for `recall-loop replay`."
     )
     open_metrics: bool = Field(False, description="Serve /metrics without a key, where keys are in use.")
-    allowed_hosts: tuple[str, ...] = Field(
-        (), description="Host names, besides those of loopback, that requests may name where no keys are in use."
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_names), NoDecode] = Field(
+        (),
+        description="Host names, besides those of loopback, between commas, that requests may name where no keys are "
+        "in use.",
     )
 
     shared_rates: Path | None = Field(None, description="Set for workers: file of their common rate limit.")

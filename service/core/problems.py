@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -39,7 +39,7 @@ _TITLES = {
     504: "The request took too long",
 }
 _DETAILS = {
-    400: "The body can't be read.",
+    400: "The body can't be read as JSON in UTF-8.",
     408: "The body didn't arrive in time.",
     404: "There is no such address.",
     405: "This address doesn't take that method.",
@@ -217,15 +217,24 @@ def problem_from_validation(request: Request, error: RequestValidationError) -> 
     place, *loc = first["loc"] or ("body",)
     field = join_steps(loc) or str(place)
     first["loc"] = tuple(loc)
-    invalid = invalid_input(cast("ErrorDetails", first), _schema(request) if place == "body" else None, field)
+    invalid = invalid_input(cast("ErrorDetails", first), _schema(request, str(place)), field)
     return ProblemError(
         422, str(invalid), kind="invalid_input", field=field, value=invalid.value, allowed=invalid.allowed
     )
 
 
-def _schema(request: Request) -> Mapping[str, Any] | None:
-    field = getattr(request.scope.get("route"), "body_field", None)
-    return None if field is None else _schema_of(field.field_info.annotation)
+def _schema(request: Request, place: str) -> Mapping[str, Any] | None:
+    """Return the schema of a route's body, or of the parameters in its address."""
+    route = request.scope.get("route")
+    if place == "body":
+        field = getattr(route, "body_field", None)
+        return None if field is None else _schema_of(field.field_info.annotation)
+    fields = [field.field_info for field in getattr(getattr(route, "dependant", None), f"{place}_params", ())]
+    annotations = [field.annotation for field in fields]
+    if len(fields) == 1 and isinstance(annotations[0], type) and issubclass(annotations[0], BaseModel):
+        return _schema_of(annotations[0])
+    named: dict[str, Any] = {field.alias: (field.annotation, field) for field in fields}
+    return create_model("Parameters", **named).model_json_schema() if named else None
 
 
 @lru_cache(maxsize=64)

@@ -173,9 +173,14 @@ def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -
 def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress) -> ToolResult:
     """List memories, newest first."""
     filters = arguments.filters if arguments.filters.model_fields_set else None
-    page = context.store.newest(
-        context.scope, filters, arguments.content_types, after=arguments.cursor or "", limit=arguments.limit
-    )
+    try:
+        page = context.store.newest(
+            context.scope, filters, arguments.content_types, after=arguments.cursor or "", limit=arguments.limit
+        )
+    except InvalidInputError as error:
+        if error.field != "after":  # the store's name for it
+            raise
+        raise InvalidInputError("cursor", arguments.cursor, "`next_cursor` of the page before") from error
     lines = list(map(record_line, page))
     more = [f"There are more: cursor {page.after}"] if page.after else []
     data = RecordsPage.of(page, page.after)

@@ -106,6 +106,20 @@ JsonBody = Depends(_require_media_type(*JSON_MEDIA_TYPES))
 NdjsonBody = Depends(_require_media_type(*NDJSON_MEDIA_TYPES))
 
 
+def require_plain_body(headers: Headers) -> None:
+    """Check that a body isn't compressed: its limits count the bytes that come.
+
+    Raises:
+        ProblemError: 415, it is.
+    """
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        detail = "The body is compressed; send it as it is, without the header Content-Encoding."
+        raise ProblemError(
+            415, detail, headers={"Accept-Encoding": "identity"}, field="Content-Encoding", value=coding[:200]
+        )
+
+
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}
 _log = logging.getLogger(__name__)
 

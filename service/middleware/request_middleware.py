@@ -23,7 +23,7 @@ from recall_loop.service.core.problems import (
     problem_from_status,
     problem_response,
 )
-from recall_loop.service.middleware.dependencies import authenticate_caller
+from recall_loop.service.middleware.dependencies import authenticate_caller, require_plain_body
 from recall_loop.service.process.lifecycle import Service
 
 # The route that takes long uploads.
@@ -49,6 +49,9 @@ class RequestMiddleware:
             await self.app(scope, receive, send)
             return
         request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
+        method = scope["method"]
+        if method == "HEAD":  # what GET answers: the server leaves the body out, as it knows the method itself
+            scope = {**scope, "method": "GET"}
         scope.setdefault("state", {})["request_id"] = request_id
         reply = _ResponseSender(send, request_id, json_errors=scope["path"] == MCP_PATH)
         if "fastapi.telemetry" in scope and not self.service.settings.trace_content:
@@ -59,7 +62,7 @@ class RequestMiddleware:
         finally:
             metrics.in_flight.dec()
             route = scope["path"] if scope["path"] in OPEN_PATHS else getattr(scope.get("route"), "path", "unmatched")
-            metrics.request(route, scope["method"], reply.status or _CLIENT_GONE, time.perf_counter() - began)
+            metrics.request(route, method, reply.status or _CLIENT_GONE, time.perf_counter() - began)
 
     async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:
         try:
@@ -81,6 +84,7 @@ class RequestMiddleware:
         service, headers = self.service, Headers(scope=scope)
         caller = authenticate_caller(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
         scope["state"]["caller"] = caller
+        require_plain_body(headers)
         key = caller.key_id or caller.tenant
         if wait := service.rate_limiter.take(key):
             service.metrics.refused.labels("rate").inc()

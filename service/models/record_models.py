@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, ValidationInfo, field_validator
 
 from recall_loop.memory.store.encoding.derivation import derive_kind
-from recall_loop.service.models.search_models import ListParams
+from recall_loop.service.models.search_models import ListParams, RecordParams
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_CLASSES, AnyRecord, Fact, Record, RecordVersion
 from recall_loop.state.types import ContentType, Identifier, Timestamp
@@ -201,10 +201,19 @@ class RecordsPage(BaseModel):
         return cls(records=[cast("AnyRecord", record) for record in records], next_cursor=next_cursor)
 
 
+_ContentTypes = Annotated[list[ContentType] | None, Field(min_length=1, description="Kinds of records; absent = all.")]
+
+
+class ExportParams(RecordParams):
+    """Which records an export holds."""
+
+    content_types: _ContentTypes = None
+
+
 class ListRecordsParams(ListParams):
     """Which records a page holds."""
 
-    content_types: list[ContentType] | None = Field(None, min_length=1, description="Kinds of records; absent = all.")
+    content_types: _ContentTypes = None
     order: Literal["id", "newest"] = Field(
         "id", description="By ascending id, or newest first; a cursor is of the order in which it was given."
     )

@@ -22,8 +22,7 @@ from recall_loop.service.middleware.dependencies import (
     WriterDep,
 )
 from recall_loop.service.models.memory_models import AddRequest, AddResponse, add_response
-from recall_loop.service.models.record_models import MemoryOverview
-from recall_loop.service.models.search_models import RecordParams
+from recall_loop.service.models.record_models import ExportParams, MemoryOverview
 from recall_loop.state.scope import Filters, Scope
 
 router = APIRouter(prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, NoQueryParams])
@@ -63,7 +62,7 @@ def read_overview(caller: CallerDep, store: StoreDep) -> Response:
     responses={200: {"description": "One record a line, as `recall-loop ingest` reads them.", "content": _LINES}},
 )
 async def export_memories(
-    params: Annotated[RecordParams, Query()], caller: CallerDep, store: StoreDep, service: ServiceDep
+    params: Annotated[ExportParams, Query()], caller: CallerDep, store: StoreDep, service: ServiceDep
 ) -> Response:
     """Return the records that scope and filters leave, one a line, in the order in which they were written.
 
@@ -73,7 +72,7 @@ async def export_memories(
     scope, filters = params.read_scope(caller.tenant), params.filters()
 
     def lines() -> Iterator[str]:
-        records = store.scan(scope, None if filters == Filters() else filters)
+        records = store.scan(scope, None if filters == Filters() else filters, params.content_types)
         while part := list(islice(records, _LINES_AT_ONCE)):
             yield "".join(export_line(record) + "\n" for record in part)
 

@@ -22,7 +22,7 @@ from recall_loop.memory.search.query.fuzzy import (
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
 from recall_loop.policy.question.periods import event_times
-from recall_loop.state.errors import InvalidInputError, display_value
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
@@ -181,7 +181,7 @@ def _check(query: str) -> None:
     try:
         no_surrogates(query)
     except ValueError as error:
-        raise InvalidInputError("query", display_value(query), str(error)) from error
+        raise InvalidInputError("query", query, str(error)) from error
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ _ALONE = {
     "agents whose groups are miscounted": """SELECT count(*) FROM (
         SELECT tenant, agent_id, group_id, records FROM memberships
         EXCEPT SELECT tenant, agent_id, group_id, count(*) FROM records
-        WHERE agent_id IS NOT NULL AND group_id IS NOT NULL GROUP BY 1, 2, 3)""",
+        WHERE agent_id IS NOT NULL AND group_id IS NOT NULL GROUP BY 1, 2, 3) miscounted""",
 }
 _LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
 _TEXTS = """SELECT r.rowid, r.id, r.checksum, {bytes}

@@ -177,10 +177,14 @@ def test_a_wrong_option_is_refused_before_a_store_is_made(
     assert not (tmp_path / "s").exists()
 
 
-def test_what_is_no_utf_8_is_refused(talk: Talk, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
-    assert main(["chat"]) == 2
-    assert "UTF-8" in capsys.readouterr().err
+@pytest.mark.parametrize("verb", [("chat",), ("add", "-")])
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # as locales have it
+def test_what_is_no_utf_8_is_refused(
+    verb: tuple[str, ...], errors: str, talk: Talk, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8", errors=errors))
+    assert main(list(verb)) == 2
+    assert "recall-loop: error: stdin: got b'\\xe9'; allowed: text in UTF-8\n" in capsys.readouterr().err
 
 
 def model_reply(asked: RecordedRequest) -> dict[str, Any]:

@@ -302,6 +302,16 @@ def test_what_cannot_be_kept_is_an_error_and_nothing_is_written(items, memory):
     for bad in (GetOp(("a.b",), "k"), SearchOp(("a", "")), PutOp(("a.b",), "k", {"v": 1})):
         with pytest.raises(InvalidNamespaceError):
             items.batch([good, bad])
+    for wrong, field in (
+        (PutOp("users", "k", {"v": 1}), "namespace"),
+        (GetOp("users", "k"), "namespace"),
+        (SearchOp(None), "namespace_prefix"),
+        (SearchOp(("t",), query=5), "query"),
+        (SearchOp(("t",), filter=["v"]), "filter"),
+        (ListNamespacesOp((MatchCondition("prefix", "users"),)), "prefix"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"^{field}: got "):
+            items.batch([good, wrong])
     for wrong in ({"kind": "message"}, {"fields": "v"}, {"fields": []}, {"tenant": ""}):
         with pytest.raises(InvalidInputError):
             RecallLoopStore(memory, **wrong)

@@ -72,9 +72,11 @@ def test_arguments_narrow_a_search_and_wrong_ones_are_told(store):
     assert ids(found) == ["m4"]
     assert "2024-01-12" in tools["search_facts"].invoke({"query": "Mara Tallinn", "limit": 1})
     for wrong, words in (
-        ({"query": "a", "limit": 0}, "limit"),
-        ({"query": " "}, "query"),
-        ({"query": "a", "role": "robot"}, "role"),
+        ({"query": "a", "limit": 0}, "limit: got 0; allowed: an integer from 1 to 50"),
+        ({}, "query: got nothing; allowed: text of 1 to"),
+        ({"query": "a", "colour": "red"}, "colour: got 'red'; allowed: known fields: query, limit, "),
+        ({"query": " "}, "query: got ' '; allowed: text"),
+        ({"query": "a", "role": "robot"}, "role: got 'robot'; allowed: one of user, "),
         ({"query": "a", "start_time": "2024-05-02T00:00:00Z", "end_time": "2024-05-01T00:00:00Z"}, "start_time"),
     ):
         call = {"name": "search_messages", "args": wrong, "id": "1", "type": "tool_call"}
@@ -292,3 +294,11 @@ def test_the_add_tool_writes_to_its_bound_scope_and_all_or_nothing():
             assert answer.status == "error"
         assert store.count(Scope(tenant="t")) == 2
         assert asyncio.run(tool.ainvoke({"messages": talk}, config))
+
+
+def test_an_addition_of_nothing_names_what_could_be_kept(store):
+    """Proves: OPS-5."""
+    answer = add_tool(store, Scope(tenant=VALLEY)).invoke(
+        {"name": "add_memory", "args": {}, "id": "1", "type": "tool_call"}
+    )
+    assert answer.status == "error" and "facts or messages, at least one of them" in answer.content

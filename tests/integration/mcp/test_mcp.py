@@ -292,7 +292,7 @@ async def test_what_is_added_is_found_and_can_be_erased(served):
         ("add", {"text": " "}, "text"),
         ("add", {"messages": [{"role": "boss", "content": "x"}]}, "messages.0.role"),
         ("list", {"limit": 0}, "limit"),
-        ("list", {"cursor": "x"}, "after"),
+        ("list", {"cursor": "x"}, "cursor"),
         ("add", {"records": [{"text": ""}]}, "records.0.text"),
         ("add", {"records": [{"text": "x", "group_id": "hill"}]}, "records.0.group_id"),
         ("erase", {}, "arguments"),

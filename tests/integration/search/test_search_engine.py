@@ -362,6 +362,14 @@ def test_what_is_similar_enough_is_found_behind_what_is_not(embedder):
 # Input and response
 
 
+@pytest.mark.parametrize("query", ["cat \ud83d", "cat\x00"])
+def test_a_query_that_cannot_be_searched_is_shown_as_it_is(query):
+    """Proves: SEARCH-1."""
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store, pytest.raises(InvalidInputError) as caught:
+        search(store, query, scope=Scope())
+    assert (caught.value.field, caught.value.value) == ("query", ascii(query))
+
+
 @pytest.mark.parametrize("query", ["", "   ", "\n\t", "cat \ud83d", "\udc00", "cat\x00"])
 def test_bad_queries_are_refused(filled, query):
     """Proves: SEARCH-3."""
