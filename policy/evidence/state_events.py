@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from recall_loop.policy.facts.tellers import tells_of_another
+from recall_loop.policy.facts.persons import tells_of_another
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import words
 from recall_loop.text.words.verb_forms import event_stems

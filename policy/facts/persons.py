@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -135,29 +135,33 @@ class _Persons:
     def of(cls, text: str, language: str, known: PersonWords) -> _Persons:
         """Return the persons of a text."""
         found = words(text)
-        # A stop word is nobody: the German "man" has the stem of "Mann".
-        persons = known.persons.intersection(stem(word, language) for word in found if word not in stop_words(language))
+        persons = frozenset(filter(None, (_person(word, language, known) for word in found)))
         own = list(_own_words(found, language, known))
         elided = language == "fr" and _ELIDED.search(text) is not None
         possessives = shared_words("possessives") - known.third
-        owned = [stem(thing, language) for owner, thing in pairwise(found) if owner in possessives]
+        owned = [_person(thing, language, known) for owner, thing in pairwise(found) if owner in possessives]
         return cls(
             words=found,
             asker=elided or any(word in known.asker for word in own),
             teller=elided or not shared_words("speakers").isdisjoint(own),
             third=not known.third.isdisjoint(found),
             persons=persons,
-            tells_of_person=not persons.isdisjoint(stem(word, language) for word in found[:_OPENING])
-            or not persons.isdisjoint(owned),
+            tells_of_person=any(owned) or any(_person(word, language, known) for word in found[:_OPENING]),
             owns=not possessives.isdisjoint(found),
-            owns_thing=any(thing not in persons for thing in owned),
+            owns_thing=not all(owned),
         )
+
+
+def _person(word: str, language: str, known: PersonWords) -> str:
+    """Return the stem of a word for a person, "" for any other; a stop word is none ("nicht" has that of "Nichte")."""
+    found = stem(word, language)
+    return found if found in known.persons and word not in stop_words(language) else ""
 
 
 def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Iterator[str]:
     """Yield the words but a pronoun that only says whose relative somebody is, as in Chinese."""
     for word, following in pairwise([*found, ""]):
-        if word not in known.asker or stem(following, language) not in known.persons:
+        if word not in known.asker or not _person(following, language, known):
             yield word
 
 
@@ -216,3 +220,22 @@ def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: s
         return True
     told = after[0] in _BEING and not (after[1:2] and after[1] in _ARTICLES) if after else False
     return told and not asked.stems.isdisjoint(stem(word, language) for word in after[1:])
+
+
+def tells_of_another(text: str, asked: Set[str]) -> bool:
+    """Tell whether a text begins with whose relative or thing it is about, or with a name, and neither is asked for.
+
+    Args:
+        text: what was said.
+        asked: the stems of the question's words.
+    """
+    found = words(text)
+    language = language_of(found)
+    opening = list(pairwise(found[:_OPENING]))
+    owned = next((word for owner, word in opening[:1] if owner in shared_words("possessives")), None)
+    if owned is not None:
+        return stem(owned, language) not in asked
+    return any(
+        fold(text).startswith(fold(name)) and asked.isdisjoint(stems(name, language))
+        for name in find_entities(text)[:1]
+    )
