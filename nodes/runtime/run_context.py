@@ -153,7 +153,7 @@ class RunContext:
         question = self.question
         if question.about_questions or question.names or question.asked is AnswerKind.PERSON:
             return None
-        return asked_person(question.text, question.language)
+        return asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
 
     def tells_of_another(self, entry: PoolEntry) -> bool:
         """Tell whether a record is about somebody else than the question."""

@@ -90,8 +90,11 @@ class AskedPerson:
         return len(text) <= _LONGEST and _is_of_another(text, self)
 
 
-def asked_person(question: str, language: str) -> AskedPerson | None:
-    """Return whom a question without names, which asks for no person, is about; None where that isn't plain."""
+def asked_person(question: str, language: str, *, counts: bool = False) -> AskedPerson | None:
+    """Return whom a question without names, which asks for no person, is about; None where that isn't plain.
+
+    `counts` says that it asks how many there are: who asks for the number of their children asks about themselves.
+    """
     known = _person_words().get(language)
     if known is None:
         return None
@@ -99,7 +102,7 @@ def asked_person(question: str, language: str) -> AskedPerson | None:
     asked = frozenset(stems(question, language))
     if said.third or not shared_words("addressed").isdisjoint(said.words):
         return None
-    if not said.persons:
+    if not said.persons or (counts and said.asker):
         return AskedPerson(language, None, not said.asker, asked) if said.asker or said.owns else None
     relatives = {known.kin.get(person) for person in said.persons}
     if said.asker or len(relatives) > 1 or None in relatives:
@@ -117,7 +120,7 @@ class _Persons:
         teller: whether it speaks of the one who says it at all, other than as whose relative somebody is.
         third: whether it has a pronoun for others.
         persons: stems of its words for persons.
-        tells_of_person: whether it begins with one of those, or speaks of somebody's relative.
+        told: those with which it begins, or which are somebody's relatives.
         owns: whether anything is the teller's.
         owns_thing: whether it speaks of something of the teller's that is no person ("my flat").
     """
@@ -127,7 +130,7 @@ class _Persons:
     teller: bool
     third: bool
     persons: frozenset[str]
-    tells_of_person: bool
+    told: frozenset[str]
     owns: bool
     owns_thing: bool
 
@@ -146,7 +149,7 @@ class _Persons:
             teller=elided or not shared_words("speakers").isdisjoint(own),
             third=not known.third.isdisjoint(found),
             persons=persons,
-            tells_of_person=any(owned) or any(_person(word, language, known) for word in found[:_OPENING]),
+            told=frozenset(filter(None, (*owned, *(_person(word, language, known) for word in found[:_OPENING])))),
             owns=not possessives.isdisjoint(found),
             owns_thing=not all(owned),
         )
@@ -181,7 +184,7 @@ def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
     if asked.owns:
         return _has_genitive(text, language, known)
     opening = set(said.words[:1])
-    return bool(said.tells_of_person or opening & known.single) or _begins_with_name(text, said, asked, language)
+    return bool(said.told - asked.stems or opening & known.single) or _begins_with_name(text, said, asked, language)
 
 
 def _is_of_no_such_relative(text: str, said: _Persons, kin: int, known: PersonWords) -> bool:

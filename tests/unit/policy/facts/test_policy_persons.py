@@ -66,3 +66,11 @@ def test_what_may_be_of_whom_is_asked(question: str, text: str) -> None:
 def test_questions_about_anybody(question: str) -> None:
     """Nothing is told apart where it isn't plain whom a question is about. Proves: CONF-3."""
     assert asked_person(question, text_language(question)) is None
+
+
+def test_who_counts_their_own_children_asks_about_themselves() -> None:
+    """What is told of those children is no other's. Proves: CONF-3."""
+    asked = asked_person("How many children do I have?", "en", counts=True)
+    assert asked is not None
+    assert asked.is_not_of("Tom has three children.")
+    assert not any(map(asked.is_not_of, ("My children are called Ben and Tilly.", "We have two kids.")))
