@@ -43,8 +43,9 @@ NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
 _WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
 _PHRASE_SHARE = 2 / 3
 _NUMBER_WORDS = word_set(
-    """one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty hundred thousand
-    million once twice first second third couple"""
+    """one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen dozen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million once twice
+    first second third couple"""
 )
 # Han numerals stand between no blanks, and one alone is part of many other words.
 _DIGIT = re.compile(r"\d|[一二两三四五六七八九十百千万亿零]{2}")
