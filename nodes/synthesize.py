@@ -53,9 +53,9 @@ from recall_loop.state.types import Role, Route, StopReason
 from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
-# What two recalls of one turn may differ in: each then has a message of its own.
 # Share of its similarity that a fact keeps as evidence where an event in it tells nothing of the state asked for.
 _MISLEADING = 0.6
+# What two recalls of one turn may differ in: each then has a message of its own.
 _RECALLED = {"goal", "tenant", "agent_id", "user_id", "conversation_id", "scope", "filters", "content_types"}
 NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
 _NOTHING_BEFORE_FAILURE = "(the search failed midway: whether memory holds something relevant is unknown)"

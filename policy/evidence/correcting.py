@@ -3,8 +3,7 @@
 Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score. It is judged by
 at least the older one's similarity with the request, and told with its own. The older one is marked with the id of what
 corrects it, and with the reason. A question about the past gets the older one first, and nothing is marked: what held
-then is not out of date. What somebody else said after a correction and merely confirms it stands
-behind both.
+then is not out of date. What somebody else said after a correction and merely confirms it stands behind both.
 """
 
 from __future__ import annotations

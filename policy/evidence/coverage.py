@@ -36,7 +36,7 @@ from recall_loop.text.words.languages import ENGLISH, language_of, language_word
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import index_stems, stems, words
+from recall_loop.text.words.tokens import index_stems, stem_line, stems, words
 from recall_loop.text.words.verb_forms import other_forms
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
@@ -214,7 +214,7 @@ def _has_synonym(facet: Facet, term: str, window: frozenset[str], entry: PoolEnt
     if not window.isdisjoint(alternatives):
         return True
     several = [alternative for alternative in alternatives if " " in alternative]
-    return bool(several) and any(_is_told(other, _stem_line(part)) for part in _parts(entry) for other in several)
+    return bool(several) and any(_is_told(other, stem_line(part)) for part in _parts(entry) for other in several)
 
 
 def _is_told(alternative: str, line: str) -> bool:
@@ -229,12 +229,6 @@ def _is_told(alternative: str, line: str) -> bool:
 
 def _parts(entry: PoolEntry) -> tuple[str, str]:
     return entry_text(entry), entry["window"]
-
-
-@lru_cache(maxsize=1024)
-def _stem_line(text: str) -> str:
-    """Return the stems of all words of a text, stop words too, in order, with a space around each."""
-    return f" {' '.join(map(stem, words(text)))} "
 
 
 def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from recall_loop.policy.facts.persons import tells_of_another
-from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import words
+from recall_loop.policy.facts.persons import opens_with_another
+from recall_loop.text.words.tokens import stem_line
 from recall_loop.text.words.verb_forms import event_stems
 
 
@@ -26,14 +25,13 @@ class StateEvents:
         states = {index: terms[0] for index, terms in phrases.items() if len(terms) == 1}
         self._any = {index: event_stems(term, language) for index, term in states.items()}
         self._told = {index: event_stems(term, language, who=who) for index, term in states.items()}
-
         self._known = frozenset(asked).union(*self._any.values())
 
     def tells(self, phrases: Set[int], text: str) -> bool:
         """Tell whether a text tells all of some phrases by events, and of nobody but whom is asked for."""
         if not phrases or not all(self._told.get(index) for index in phrases):
             return False
-        line = self._line(text)
+        line = stem_line(text, self._language)
         return all(_has(line, self._told[index]) for index in phrases) and not self._is_of_another(text)
 
     def misleads(self, phrases: Set[int], text: str) -> bool:
@@ -41,16 +39,13 @@ class StateEvents:
         events = [(self._any[index], self._told[index]) for index in phrases if self._any.get(index)]
         if not events:
             return False
-        line = self._line(text)
+        line = stem_line(text, self._language)
         found = [told for every, told in events if _has(line, every)]
         return bool(found) and (not all(found) or self._is_of_another(text))
 
     def _is_of_another(self, text: str) -> bool:
         # The name that a text seems to begin with may be the event's verb.
-        return tells_of_another(text, self._known)
-
-    def _line(self, text: str) -> str:
-        return f" {' '.join(stem(word, self._language) for word in words(text))} "
+        return opens_with_another(text, self._known)
 
 
 def _has(line: str, events: Set[str]) -> bool:

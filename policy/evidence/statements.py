@@ -158,13 +158,14 @@ def put_asked_person_first(
         tells_of_another: tells whether an entry is about somebody else than the question.
         supports: returns the indices of the facets that an entry supports; one that supports any is on the matter.
     """
-    highest = next((item.score for item in ranked if supports(item.entry)), None)
-    if highest is None or not any(tells_of_another(item.entry) for item in ranked):
+    others = {item.entry["key"] for item in ranked if tells_of_another(item.entry)}
+    highest = next((item.score for item in ranked if supports(item.entry)), None) if others else None
+    if highest is None:
         return list(ranked)
     lowered = [
-        replace(item, score=min(item.score, highest)) if tells_of_another(item.entry) else item for item in ranked
+        replace(item, score=min(item.score, highest)) if item.entry["key"] in others else item for item in ranked
     ]
-    return sorted(lowered, key=lambda item: (-item.score, tells_of_another(item.entry)))
+    return sorted(lowered, key=lambda item: (-item.score, item.entry["key"] in others))
 
 
 def _is_nothing_else(entry: PoolEntry) -> bool:

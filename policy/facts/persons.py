@@ -218,14 +218,15 @@ def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: s
         return False
     if name in _GENITIVE.findall(text):
         return True
-    after = said.words[len(words(name)) :][:_AFTER_NAME]
-    if after[:1] and stem(after[0], language) in asked.stems:
+    verb, *told = [*said.words[len(words(name)) :], ""][:_AFTER_NAME]
+    if stem(verb, language) in asked.stems:
         return True
-    told = after[0] in _BEING and not (after[1:2] and after[1] in _ARTICLES) if after else False
-    return told and not asked.stems.isdisjoint(stem(word, language) for word in after[1:])
+    # "Kakoune is the editor" says what a thing is.
+    is_told = verb in _BEING and _ARTICLES.isdisjoint(told[:1])
+    return is_told and not asked.stems.isdisjoint(stem(word, language) for word in told)
 
 
-def tells_of_another(text: str, asked: Set[str]) -> bool:
+def opens_with_another(text: str, asked: Set[str]) -> bool:
     """Tell whether a text begins with whose relative or thing it is about, or with a name, and neither is asked for.
 
     Args:
@@ -234,11 +235,7 @@ def tells_of_another(text: str, asked: Set[str]) -> bool:
     """
     found = words(text)
     language = language_of(found)
-    opening = list(pairwise(found[:_OPENING]))
-    owned = next((word for owner, word in opening[:1] if owner in shared_words("possessives")), None)
-    if owned is not None:
-        return stem(owned, language) not in asked
-    return any(
-        fold(text).startswith(fold(name)) and asked.isdisjoint(stems(name, language))
-        for name in find_entities(text)[:1]
-    )
+    if len(found) > 1 and found[0] in shared_words("possessives"):
+        return stem(found[1], language) not in asked
+    name = _opening_name(text)
+    return bool(name) and asked.isdisjoint(stems(name, language))

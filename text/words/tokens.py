@@ -196,6 +196,12 @@ def stem_set(texts: Iterable[str], language: str | None = None) -> frozenset[str
     return frozenset(term for text in texts for term in stems(text, language))
 
 
+@lru_cache(maxsize=1024)
+def stem_line(text: str, language: str = ENGLISH) -> str:
+    """Return the stems of all words of a text, stop words too, in order, with a space around each."""
+    return f" {' '.join(stem(word, language) for word in words(text))} "
+
+
 def text_language(text: str) -> str:
     """Return the language of `text`, as `language_of` says."""
     return _known_language(text) if len(text) <= _KEPT_CHARACTERS else language_of(words(text))
