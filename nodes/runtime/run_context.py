@@ -151,7 +151,8 @@ class RunContext:
     def _asked_person(self) -> AskedPerson | None:
         """Whom the question is about, where somebody else's statement is plainly no answer."""
         question = self.question
-        if question.about_questions or question.names or question.asked is AnswerKind.PERSON:
+        named = set(question.names).difference(question.referents)  # "I" refers to nobody that was talked of before
+        if question.about_questions or named or question.asked is AnswerKind.PERSON:
             return None
         return asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
 

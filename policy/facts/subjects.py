@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.wording import Statement
+from recall_loop.text.words.verb_forms import event_stems
 
 _NEAR = 2
 # Letters by which two forms are told to be of one word.
@@ -83,10 +84,15 @@ def _is_replaced(
     """Tell whether `kept` has a new neighbour in the newer statement, which hasn't `left`; `at` is its place."""
     if kept not in newer.terms or any(_is_one_word(left, term) for term in newer.stems):
         return False
-    if at == 0 and kept in newer.changing:
+    if (at == 0 and kept in newer.changing) or newer.stems & _began_by(left, newer.language):
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
     return bool(beside) and beside <= newer.terms - known
+
+
+def _began_by(state: str, language: str) -> frozenset[str]:
+    """Return the stems of the verbs that tell how a state began, which stand for the state's: moved, lives."""
+    return frozenset(event.split()[0] for event in event_stems(state, language))
 
 
 def same_label(older: Statement, newer: Statement) -> bool:

@@ -50,16 +50,17 @@ class Statement:
         return fold(self.text)
 
     @cached_property
-    def _language(self) -> str:
+    def language(self) -> str:
+        """Its language, as far as so short a text shows it."""
         return _language(self.text, self._folded)
 
     @cached_property
     def _likely(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self._language, *_as_likely(self._folded))))
+        return tuple(dict.fromkeys((self.language, *_as_likely(self._folded))))
 
     @cached_property
     def _found(self) -> list[tuple[str, int]]:
-        return list(_tokens(self._folded, self._language))
+        return list(_tokens(self._folded, self.language))
 
     @cached_property
     def _marks(self) -> dict[str, frozenset[int]]:
@@ -80,13 +81,13 @@ class Statement:
     @cached_property
     def ordered(self) -> tuple[tuple[str, str], ...]:
         """Its words in order, folded, each with its stem."""
-        return tuple((token, _term(token, self._language)) for token, _ in self._found)
+        return tuple((token, _term(token, self.language)) for token, _ in self._found)
 
     @cached_property
     def unmarked(self) -> tuple[tuple[str, str], ...]:
         """The same without marks of change."""
         kept = (token for token, at in self._found if at not in self._marked)
-        return tuple((token, _term(token, self._language)) for token in kept)
+        return tuple((token, _term(token, self.language)) for token in kept)
 
     @cached_property
     def changing(self) -> frozenset[str]:
@@ -94,9 +95,9 @@ class Statement:
 
         What changes with "our dance moved us" is no dance school, while other languages have what matters most first.
         """
-        places = self._marks.get("change", frozenset()) if self._language != ENGLISH else frozenset()
+        places = self._marks.get("change", frozenset()) if self.language != ENGLISH else frozenset()
         pairs = pairwise(self._found)
-        return frozenset(_term(token, self._language) for (token, _), (_, at) in pairs if at in places)
+        return frozenset(_term(token, self.language) for (token, _), (_, at) in pairs if at in places)
 
     @cached_property
     def clauses(self) -> tuple[Statement, ...]:
@@ -117,9 +118,9 @@ class Statement:
 
     @cached_property
     def _content(self) -> frozenset[str]:
-        words, dates, marked = function_words(self._language), shared_words("dates"), self._marked
+        words, dates, marked = function_words(self.language), shared_words("dates"), self._marked
         return frozenset(
-            _term(token, self._language)
+            _term(token, self.language)
             for token, at in self._found
             if token not in words and token not in dates and not _is_number(token) and at not in marked
         )
@@ -133,7 +134,7 @@ class Statement:
     def opening(self) -> frozenset[str]:
         """Those of its content words that are among its first words."""
         first = [(token, at) for token, at in self._found[:_OPENING] if at not in self._marked]
-        return self._content.intersection(_term(token, self._language) for token, _ in first)
+        return self._content.intersection(_term(token, self.language) for token, _ in first)
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -153,7 +154,7 @@ class Statement:
     @cached_property
     def names(self) -> frozenset[str]:
         """The same as far as they are names; none in German, where all nouns are capitalised."""
-        return self.capitalised if self._language != "de" else frozenset()
+        return self.capitalised if self.language != "de" else frozenset()
 
     @property
     def marks(self) -> frozenset[str]:
@@ -168,7 +169,7 @@ class Statement:
     @cached_property
     def near(self) -> frozenset[str]:
         """The terms within a few words of such a mark."""
-        return _near(self._found, self._marked, self._language)
+        return _near(self._found, self._marked, self.language)
 
     @cached_property
     def brief(self) -> bool:

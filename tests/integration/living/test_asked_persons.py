@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop import Memory
+from recall_loop import Memory, retrieve
 
 SMALL_TALK = ("The weather was awful today.", "Dinner was great.", "The train was late again.")
 
@@ -41,3 +41,14 @@ def test_own_statement_comes_first() -> None:
     result = recalled("Where do I live?", "My sister lives in Bergen.", "We live in a flat above a bakery in Oslo.")
     assert "Oslo" in result.facts[0].text
     assert "Bergen" in result.facts[1].text
+
+
+def test_what_was_just_talked_of_is_no_answer_either() -> None:
+    """The names of the conversation are no referents of "I". Proves: CONF-3, LIVE-3."""
+    told = "My wife Carla works at Siemens."
+    with Memory() as memory:
+        memory.add([{"role": "user", "content": told}], user_id="ada")
+        said = ({"role": "user", "content": told}, {"role": "assistant", "content": "Noted."})
+        request = {"messages": [*said, {"role": "user", "content": "Where do I work?"}], "user_id": "ada"}
+        result = retrieve(request, store=memory.store)
+    assert result.confidence.label == "low"

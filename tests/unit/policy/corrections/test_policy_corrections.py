@@ -200,6 +200,7 @@ def test_the_same_thing_in_other_words_is_corrected(older, newer, question):
         ("The rehearsal is on Tuesday.", "They shifted the rehearsal to Friday.", "When is the rehearsal?"),
         ("The exam is on 4 June.", "They put the exam off until 11 June.", "When is the exam?"),
         ("The choir is led by Kern.", "Voss takes the choir over.", "Who leads the choir?"),
+        ("My sister lives in Cork.", "My sister moved to Derry.", "Where does my sister live?"),
     ],
 )
 def test_a_change_is_told_by_many_verbs_and_by_separated_ones(older, newer, question):
