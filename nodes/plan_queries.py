@@ -13,12 +13,11 @@ from langgraph.runtime import Runtime
 from recall_loop.nodes.runtime.inputs import complete_request, request_from_state, run_key
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.nodes.runtime.run_context import RunContext, current_holder
-from recall_loop.nodes.steps.past_experience import load_experience
 from recall_loop.nodes.steps.query_planning import make_plan
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
 )
-from recall_loop.state.agent_state import AgentState, ExperienceState, initial_working_state
+from recall_loop.state.agent_state import AgentState, initial_working_state
 from recall_loop.state.context import Context
 from recall_loop.state.errors import (
     RecursionLimitError,
@@ -59,7 +58,7 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
     _check_options(run)
     began = time.time()
     with waiting_at_most(run.seconds_left(began) / 2):  # the search that follows has the rest
-        in_scope, experience = _look_around(run)
+        in_scope = _is_in_scope(run)
     return {
         **initial_working_state(),
         "request_id": request.id or uuid.uuid4().hex,
@@ -70,20 +69,18 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
         "in_scope": in_scope,
         "facets": run.facets,
         "uncovered": [facet["text"] for facet in run.facets],
-        "experience": experience,
     }
 
 
-def _look_around(run: RunContext) -> tuple[bool, ExperienceState | None]:
-    """Return whether the scope holds anything, and what past runs gave."""
+def _is_in_scope(run: RunContext) -> bool:
+    """Tell whether the scope holds anything."""
     try:
-        in_scope = run.store.view(run.scope, content_types=run.request.content_types).count() > 0
+        return run.store.view(run.scope, content_types=run.request.content_types).count() > 0
     except StoreUnusableError:  # the caller's to mend
         raise
     except StoreUnavailableError as error:  # the search that follows meets it too: retries, counts and reports it
         _log.warning("scope not counted", extra={"error_type": type(error).__name__})
-        return True, None
-    return in_scope, load_experience(run) if in_scope else None
+        return True
 
 
 def _request(state: AgentState, context: Context, resources: GraphResources) -> RetrieveRequest:

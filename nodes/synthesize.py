@@ -19,7 +19,7 @@ from recall_loop.nodes.runtime.inputs import RECALL_MARKER, chat_role, cleared_i
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.corrected_facts import correct_facts
-from recall_loop.nodes.steps.past_experience import capture_finished_run
+from recall_loop.nodes.steps.run_capture import capture_finished_run
 from recall_loop.nodes.steps.stored_texts import read_sources, with_whole_texts
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
@@ -275,7 +275,6 @@ def _metadata(state: AgentState, run: RunContext, confidence: float, steps: Sequ
             "tool_calls": state["tool_calls"],
             "query_results": list(state["query_results"].values()),
             "llm_steps": list(steps),
-            "experience": state["experience"],
         },
     }
 

@@ -162,14 +162,6 @@ class LlmStep(TypedDict):
     detail: dict[str, Any]
 
 
-class ExperienceState(TypedDict):
-    """New facts per query in similar past runs, by strategy and by source, and the number of those runs (TRAJ-9)."""
-
-    strategies: dict[str, float]
-    sources: dict[str, float]
-    runs: int
-
-
 class InputState(TypedDict, total=False):
     """What a caller hands in: `messages` alone is enough."""
 
@@ -263,7 +255,6 @@ class AgentState(InputState, ResultState, total=False):
     counters: dict[str, int]
     llm_steps: list[LlmStep]
     judged_uncovered: list[str]
-    experience: ExperienceState | None
     started: float
     remaining_steps: RemainingSteps
 
@@ -293,7 +284,6 @@ def initial_working_state() -> dict[str, Any]:
         ),
         "llm_steps": [],
         "judged_uncovered": [],
-        "experience": None,
         "warnings": [],
         "degraded": False,
     }

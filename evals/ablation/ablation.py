@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.evals.ablation.ingredients import (
-    EXPERIENCE,
     Ingredient,
     IngredientUsage,
     ingredients,
@@ -26,15 +25,12 @@ from recall_loop.evals.runs.loop_policy import LoopPolicy
 from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, asked_collections, prompts_from_dataset
 from recall_loop.evals.runs.runner import ReplayRun, replay
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
-from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
 
 QUALITY = ("all@10", "recall@10", "ndcg@10")
 MEASURES = (*QUALITY, "iterations", "queries_executed", "latency_ms")
 EVERYTHING = "everything"
-_CAPTURED = "captured first half"
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class _Ablation:
 
     def run(self) -> dict[str, Any]:
         """Return the figures with everything, and the worth of each ingredient."""
-        parts, with_experience = select_ingredients(self.plan.only)
+        parts = select_ingredients(self.plan.only)
         worth: dict[str, dict[str, Any]] = {}
         with self._store() as store:
             runs: dict[str, list[ReplayRun]] = {}
@@ -91,8 +87,6 @@ class _Ablation:
                 runs.setdefault(run.policy, []).append(run)
             whole = runs.pop(EVERYTHING)
             worth |= {name: self._worth(whole, without) for name, without in runs.items()}
-            if with_experience:
-                worth[EXPERIENCE] = self._worth_of_experience(whole, store)
         for part in (each for each in parts if each.at_ingest and self._matters_at_ingest(each)):
             with self._store(part) as store:
                 policy = LoopPolicy(self.settings, part.name)
@@ -102,7 +96,7 @@ class _Ablation:
             "kinds": self.dataset.kinds.value,
             "questions": len(whole),
             EVERYTHING: _figures(whole),
-            "worth": {name: worth[name] for name in [*(each.name for each in parts), EXPERIENCE] if name in worth},
+            "worth": {name: worth[name] for name in (each.name for each in parts) if name in worth},
         }
 
     def _matters_at_ingest(self, part: Ingredient) -> bool:
@@ -167,33 +161,11 @@ class _Ablation:
         }
         return {"questions": len(whole), **worth}
 
-    def _worth_of_experience(self, whole: Sequence[ReplayRun], store: MemoryStore) -> dict[str, Any]:
-        """Return the worth of knowing the runs of every other question, measured on the rest (TRAJ-9).
-
-        It is off by default; here the figures with it are compared with those of everything else.
-        """
-        capturing = LoopPolicy(self.settings.model_copy(update={"capture_runs": True}), _CAPTURED)
-        learned = LoopPolicy(self.settings.model_copy(update={"use_experience": True}), EXPERIENCE)
-        rest = self.prompts[1::2]
-        try:
-            self._replay(self.prompts[::2], capturing, store)
-            knowing = self._replay(rest, learned, store) if rest else []
-        finally:
-            _delete_captured_runs(store, asked_collections(self.prompts))
-        return self._worth(knowing, whole[1::2]) if knowing else {"questions": 0}
-
 
 def _figures(runs: Sequence[ReplayRun]) -> dict[str, float | None]:
     found = policy_figures(runs)
     plain = {name: found.get(name) for name in (*QUALITY, "iterations")}
     return plain | {"queries_executed": found["queries_executed"] / len(runs), "latency_ms": found["latency_ms"]["p50"]}
-
-
-def _delete_captured_runs(store: MemoryStore, tenants: Sequence[str]) -> None:
-    """Delete captured runs: a kept store holds its data set and nothing else."""
-    for tenant in tenants:
-        captured = [record.id for record in store.scan(Scope(tenant=tenant)) if SELF_CAPTURE_TAG in record.tags]
-        store.delete(captured, tenant=tenant)
 
 
 def ingredients_without_gain(sets: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -225,7 +197,6 @@ _NOTE = "worth = with everything minus without it, with its 95 % interval; * whe
 def build(sets: Sequence[Mapping[str, Any]], options: EvalOptions, resamples: int) -> dict[str, Any]:
     """Return the report; metrics lie in [0,1], latencies are milliseconds."""
     about = {each.name: each.description for each in ingredients()}
-    about[EXPERIENCE] = "captured runs of every other question (off by default), asked of the rest"
     return {
         "options": asdict(options) | {"ks": list(options.ks)},
         "resamples": resamples,

@@ -25,7 +25,6 @@ from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import QuerySource, SearchMode, Strategy
 
-EXPERIENCE = "experience"
 _RRF_K = 60.0
 Signals = Mapping[str, NDArray[np.float64]]
 Starts = NDArray[np.int64]
@@ -192,16 +191,16 @@ def _ranking() -> list[Ingredient]:
     ]
 
 
-def select_ingredients(names: Iterable[str] | None) -> tuple[list[Ingredient], bool]:
-    """Return the ingredients of these names, all for None, and whether experience is among them.
+def select_ingredients(names: Iterable[str] | None) -> list[Ingredient]:
+    """Return the ingredients of these names, all for None.
 
     Raises:
         InvalidInputError: an unknown name.
     """
     known = ingredients()
-    allowed = [*(each.name for each in known), EXPERIENCE]
+    allowed = [each.name for each in known]
     wanted = allowed if names is None else list(names)
     for name in wanted:
         if name not in allowed:
             raise InvalidInputError("only", name, f"some of {', '.join(allowed)}")
-    return [each for each in known if each.name in wanted], EXPERIENCE in wanted
+    return [each for each in known if each.name in wanted]

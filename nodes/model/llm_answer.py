@@ -200,7 +200,7 @@ def _strategies(known: PlanningContext) -> list[Strategy]:
     """Return the strategies on offer, the one that is due first; a first round is direct."""
     if not known.outcomes:
         return [Strategy.DIRECT]
-    return order_strategies(known.used, known.outcomes.values(), known.experience)[:_OFFERED_STRATEGIES]
+    return order_strategies(known.used, known.outcomes.values())[:_OFFERED_STRATEGIES]
 
 
 def _advice(

@@ -33,7 +33,6 @@ from recall_loop.policy.planning.round_plan import (
     PlanningResult,
     plan_next,
 )
-from recall_loop.policy.planning.strategies import Experience
 from recall_loop.policy.stopping import refine_reasons
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
@@ -54,7 +53,6 @@ def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: s
         used=state["strategies_used"],
         bridges=_bridges(state, run, ranked),
         uncovered=state["uncovered"],
-        experience=Experience(**state["experience"]) if state["experience"] else None,
         refinement=_refinement(state, run) if origin == REFINE_ORIGIN else NO_REFINEMENT,
         member_words=_member_words(state, run, ranked),
     )

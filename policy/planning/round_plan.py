@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries, feedback_queries, uncovered_queries
@@ -15,9 +14,7 @@ from recall_loop.policy.planning.query_forms import RepeatFilter, fallback_queri
 from recall_loop.policy.planning.refinement import NO_REFINEMENT, Refinement, refined_queries
 from recall_loop.policy.planning.strategies import (
     DirectQueries,
-    Experience,
     order_strategies,
-    sort_by_gain,
     strategy_queries,
 )
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -76,7 +73,6 @@ class PlanningContext:
     used: Sequence[str]
     bridges: Sequence[PlannedQuery]
     uncovered: Sequence[str] = ()
-    experience: Experience | None = None
     refinement: Refinement = NO_REFINEMENT
     member_words: Sequence[str] = ()
 
@@ -213,15 +209,13 @@ def _next_strategy(
     """
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     first = not known.outcomes
-    order = order_strategies(known.used, known.outcomes.values(), known.experience)
+    order = order_strategies(known.used, known.outcomes.values())
     if wanted is not None and not first:
         order = list(dict.fromkeys([wanted, *order]))
     offered = 0
     for strategy in (each for each in order if each in parts.strategies):
         queries = strategy_queries(strategy, known.question, known.ranked, most, longest, parts.direct)
         offered += len(queries)
-        if known.experience is not None and not first:
-            queries = sort_by_gain(queries, itemgetter("source"), known.experience.sources)
         kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, room))
         if kept:
             return strategy, kept, offered

@@ -1,12 +1,9 @@
-"""Strategies, their order, and what past runs say about them (LOOP-7, TRAJ-9)."""
+"""Strategies and their order (LOOP-7)."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, TypeVar
 
 from recall_loop.policy.evidence.coverage import entry_text
 from recall_loop.policy.planning.query_forms import (
@@ -27,67 +24,6 @@ from recall_loop.text.names.proper_names import find_organizations, find_people,
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times, render_time
 from recall_loop.text.words.tokens import stems
 
-# Fewer queries than this, weighted by how similar their requests are, say nothing against a strategy or a source.
-MIN_QUERIES = 2.0
-_DIGITS = 6
-_T = TypeVar("_T")
-# By name: weighted number of queries, weighted number of new facts.
-_Totals = defaultdict[str, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Experience:
-    """New facts per query in similar past runs, by strategy and by source of the query.
-
-    0 means that enough queries brought nothing new; a missing name is unknown.
-    """
-
-    strategies: Mapping[str, float] = field(default_factory=dict)
-    sources: Mapping[str, float] = field(default_factory=dict)
-    runs: int = 0
-
-
-def sort_by_gain(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str, float]) -> list[_T]:
-    """Sort items by the gain of their names; unknown ones come before those without gain."""
-
-    def rank(item: _T) -> tuple[int, float]:
-        gain = gains.get(name(item))
-        return (1, 0.0) if gain is None else (0, -gain) if gain > 0.0 else (2, 0.0)
-
-    return sorted(items, key=rank)
-
-
-def summarise_runs(runs: Iterable[tuple[float, Sequence[Mapping[str, Any]]]]) -> Experience:
-    """Return the experience of past runs.
-
-    Each run is a pair: the similarity of its request in [0,1], which is its weight, and its queries (`strategy`,
-    `source`, `new_facts`). Feedback and a model's queries go with every strategy and don't count for it.
-    """
-    strategies, sources = (_Totals(lambda: (0.0, 0.0)) for _ in range(2))
-    number = 0
-    for weight, queries in runs:
-        number += 1
-        for query in queries:
-            gain, source = float(query.get("new_facts") or 0), str(query.get("source"))
-            _add(sources, source, weight, gain)
-            if source not in (QuerySource.FEEDBACK, QuerySource.LLM):
-                _add(strategies, str(query.get("strategy")), weight, gain)
-    return Experience(_means(strategies), _means(sources), number)
-
-
-def _add(totals: _Totals, name: str, weight: float, gain: float) -> None:
-    queries, gains = totals[name]
-    totals[name] = (queries + weight, gains + weight * gain)
-
-
-def _means(totals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    return {
-        name: round(gains / queries, _DIGITS)
-        for name, (queries, gains) in sorted(totals.items())
-        if gains > 0.0 or queries >= MIN_QUERIES
-    }
-
-
 _FACTS = 8
 _MOST_NAMES = 4
 _MOST_TIMES = 3
@@ -96,13 +32,8 @@ NameFinder = Callable[[str], tuple[str, ...]]
 DirectQueries = Callable[[AnalysedQuestion, int, int], list[PlannedQuery]]
 
 
-def order_strategies(
-    used: Sequence[str], outcomes: Iterable[QueryOutcome], experience: Experience | None = None
-) -> list[Strategy]:
-    """Return all strategies, the next one first: unused ones in their order, then by new facts per query.
-
-    Experience reorders the unused ones (TRAJ-9), except that a first round is always direct.
-    """
+def order_strategies(used: Sequence[str], outcomes: Iterable[QueryOutcome]) -> list[Strategy]:
+    """Return all strategies, the next one first: unused ones in their order, then by new facts per query."""
     gains: dict[str, list[int]] = {}
     for outcome in outcomes:
         if outcome["source"] == QuerySource.FEEDBACK:
@@ -111,8 +42,6 @@ def order_strategies(
     fresh = [strategy for strategy in Strategy if strategy.value not in used]
     tried = [strategy for strategy in Strategy if strategy.value in used]
     tried.sort(key=lambda strategy: -fmean(gains.get(strategy.value, [0])))
-    if experience is not None and used:
-        fresh = sort_by_gain(fresh, str, experience.strategies)
     return fresh + tried
 
 

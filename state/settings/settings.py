@@ -219,9 +219,6 @@ class Settings(BaseSettings):
     capture_runs: bool = Field(
         False, description="Store each finished run as a trajectory (TRAJ-9); needs a store open for writing."
     )
-    use_experience: bool = Field(
-        False, description="Prefer strategies that gave new facts in captured runs of similar requests (TRAJ-9)."
-    )
     write_answer: bool = Field(True, description="Write an answer if a chat model is set (LOOP-10).")
 
     learned_order: bool = Field(

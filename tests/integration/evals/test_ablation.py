@@ -14,7 +14,7 @@ from recall_loop.cli.main import main
 from recall_loop.evals.ablation import ablation, ingredients
 from recall_loop.evals.ablation import ablation as ablation_report
 from recall_loop.evals.ablation.ablation import AblationPlan, ablate, ingredients_with_loss, ingredients_without_gain
-from recall_loop.evals.ablation.ingredients import EXPERIENCE, IngredientUsage
+from recall_loop.evals.ablation.ingredients import IngredientUsage
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs.dataset_ingest import with_query_cache
 from recall_loop.evals.runs.loop_policy import LoopPolicy
@@ -52,15 +52,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_ingredient_is_measured(report: dict[str, Any]) -> None:
-    """One row for each, quality and cost, over all scored questions; experience over those that didn't teach it.
+    """One row for each, quality and cost, over all scored questions.
 
     Proves: OPS-4, RANK-3.
     """
     (found,) = report["sets"]
-    assert list(found["worth"]) == [*NAMES, EXPERIENCE]
+    assert list(found["worth"]) == NAMES
     assert set(report["ingredients"]) == set(found["worth"])
-    for name, worth in found["worth"].items():
-        assert worth["questions"] == (1 if name == EXPERIENCE else 3)
+    for worth in found["worth"].values():
+        assert worth["questions"] == 3
         assert set(worth) == {"questions", *ablation.MEASURES}
         assert all(worth[each]["low"] <= worth[each]["worth"] <= worth[each]["high"] for each in ablation.MEASURES)
     assert found["worth"]["iterations"]["iterations"]["worth"] >= 0.0
@@ -68,7 +68,7 @@ def test_every_ingredient_is_measured(report: dict[str, Any]) -> None:
 
 
 def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
-    """Captured runs are taken out again; the store without windows is one of its own.
+    """The store without windows is one of its own.
 
     Proves: OPS-4.
     """

@@ -164,7 +164,7 @@ def test_debug_adds_and_changes_nothing(world, question):
         assert fact.debug["supporting_evidence_count"] >= len(fact.evidence) >= 1
         assert 1 <= fact.debug["first_iteration"] <= result.stop.iteration
     trace = result.metadata["trace"]
-    assert set(trace) == {"facets", "tool_calls", "query_results", "llm_steps", "experience"}
+    assert set(trace) == {"facets", "tool_calls", "query_results", "llm_steps"}
     executed = [query for call in trace["tool_calls"] for query in call["input"]["queries"]]
     assert len(executed) == result.metadata["queries_executed"]
     assert {outcome["query"] for outcome in trace["query_results"]} == set(executed)

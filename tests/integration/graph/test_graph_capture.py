@@ -1,4 +1,4 @@
-"""The agent's own runs: captured on request, consulted when planning, inside the same walls (TRAJ-9)."""
+"""The agent's own runs: captured on request, inside the same walls (TRAJ-9)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
-from recall_loop.policy.planning.strategies import Experience, order_strategies, summarise_runs
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import ContentType, Strategy
+from recall_loop.state.types import ContentType
 from tests.integration.graph.worlds import COAST, DIRECT, TWO_HOPS, VALLEY, filled_store, valley_request
 
-CAPTURING, LEARNING = Settings(capture_runs=True), Settings(use_experience=True)
+CAPTURING = Settings(capture_runs=True)
 
 
 @pytest.fixture
@@ -58,18 +57,6 @@ def test_captured_runs_are_no_facts(world):
     assert {fact.id for fact in retrieve(valley_request(DIRECT), store=world).facts} == before
 
 
-def test_experience_is_consulted_inside_the_same_walls(world):
-    """Proves: TRAJ-9, STORE-3."""
-    retrieve(valley_request(TWO_HOPS, user_id="u-mara"), store=world, settings=CAPTURING)
-    mine = retrieve(valley_request(TWO_HOPS, user_id="u-mara", debug=True), store=world, settings=LEARNING)
-    assert mine.metadata["trace"]["experience"]["runs"] == 1
-    for other in ({"tenant": COAST}, {"user_id": "u-joel"}, {"user_id": "u-mara", "agent_id": "tomas"}):
-        result = retrieve(valley_request(TWO_HOPS, debug=True, **other), store=world, settings=LEARNING)
-        assert (result.metadata["trace"]["experience"] or {"runs": 0})["runs"] == 0
-    off = retrieve(valley_request(TWO_HOPS, user_id="u-mara", debug=True), store=world)
-    assert off.metadata["trace"]["experience"] is None
-
-
 def test_a_store_for_reading_can_not_capture(tmp_path, embedder):
     """Proves: SEARCH-2 (what can't be honoured is an error)."""
     with filled_store(embedder, tmp_path / "store"):
@@ -77,40 +64,4 @@ def test_a_store_for_reading_can_not_capture(tmp_path, embedder):
     with MemoryStore.open(tmp_path / "store", embedder=embedder, read_only=True) as store:
         with pytest.raises(UnsupportedOptionError, match="capture_runs"):
             retrieve(valley_request(DIRECT), store=store, settings=CAPTURING)
-        assert retrieve(valley_request(DIRECT), store=store, settings=LEARNING).facts
-
-
-def outcome(strategy, source, new_facts):
-    return {"strategy": strategy, "source": source, "new_facts": new_facts}
-
-
-def test_what_gave_facts_comes_first_and_what_gave_none_last():
-    """Proves: TRAJ-9."""
-    past = [
-        outcome("synonyms", "synonym", 0),
-        outcome("synonyms", "synonym", 0),
-        outcome("people", "entity", 2),
-        outcome("temporal", "temporal", 1),
-        outcome("broader", "synonym", 0),
-        outcome("people", "feedback", 9),
-    ]
-    known = summarise_runs([(1.0, past), (1.0, past)])
-    assert known.runs == 2
-    assert known.strategies == {"broader": 0.0, "people": 2.0, "synonyms": 0.0, "temporal": 1.0}
-    turns = order_strategies(["direct"], [], known)
-    assert [str(each) for each in turns] == [
-        "people",
-        "temporal",
-        "narrower",
-        "organizations",
-        "synonyms",
-        "broader",
-        "direct",
-    ]
-    assert order_strategies([], [], known) == list(Strategy), "a first round is direct all the same"
-    assert order_strategies(["direct"], [], Experience()) == order_strategies(["direct"], [])
-
-
-def test_little_experience_holds_nothing_against_a_strategy():
-    """Proves: TRAJ-9."""
-    assert summarise_runs([(0.9, [outcome("synonyms", "synonym", 0)])]).strategies == {}
+        assert retrieve(valley_request(DIRECT), store=store).facts
