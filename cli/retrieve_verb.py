@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,9 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("retrieve", help="ask a store a question", description=_DESCRIPTION, epilog=_EXAMPLE)
-    parser.add_argument("question", nargs="?", metavar="QUESTION", help="what you want to know")
+    parser.add_argument(
+        "question", nargs="?", metavar="QUESTION", help="what you want to know; - reads it from standard input"
+    )
     add_store_option(parser)
     add_tenant_option(parser)
     _add_request_options(parser)
@@ -98,6 +101,8 @@ def _build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequ
     from recall_loop.state.request import RetrieveRequest
 
     messages: list[Any] = _read_messages(args.messages) if args.messages else []
+    if args.question == "-":
+        args.question = sys.stdin.read().strip()
     if args.question is not None:
         messages.append({"role": "user", "content": args.question})
     if not messages:

@@ -32,11 +32,11 @@ from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, says_when
-from recall_loop.text.words.languages import ENGLISH, language_of, language_words
+from recall_loop.text.words.languages import ENGLISH, language_words
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import index_stems, stem_line, stems, words
+from recall_loop.text.words.tokens import index_stems, stem_line, stems, text_language, words
 from recall_loop.text.words.verb_forms import other_forms
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
@@ -245,7 +245,7 @@ def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
 @lru_cache(maxsize=4096)
 def _has_number(text: str) -> bool:
     found = words(text)
-    known = language_words().get(language_of(found))
+    known = language_words().get(text_language(text))
     return bool(_DIGIT.search(text)) or not (known.numbers if known else _NUMBER_WORDS).isdisjoint(found)
 
 

@@ -19,10 +19,10 @@ from itertools import pairwise
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
+from recall_loop.text.words.languages import ENGLISH, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import stems, words
+from recall_loop.text.words.tokens import stems, text_language, words
 
 # Longer texts tell of many things.
 _LONGEST = 400
@@ -170,7 +170,7 @@ def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Itera
 
 @lru_cache(maxsize=4096)
 def _is_of_another(text: str, asked: AskedPerson) -> bool:
-    languages = dict.fromkeys((asked.language, language_of(words(text))))  # that of a short text may not show
+    languages = dict.fromkeys((asked.language, text_language(text)))  # that of a short text may not show
     return any(_tells_of_another(text, asked, language) for language in languages if language in _person_words())
 
 
@@ -234,7 +234,7 @@ def opens_with_another(text: str, asked: Set[str]) -> bool:
         asked: the stems of the question's words.
     """
     found = words(text)
-    language = language_of(found)
+    language = text_language(text)
     if len(found) > 1 and found[0] in shared_words("possessives"):
         return stem(found[1], language) not in asked
     name = _opening_name(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -50,6 +51,17 @@ def test_an_answer_for_people(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "Iteration" not in text
     assert main(["retrieve", QUESTION, "--stream"]) == 0
     assert "Iteration 1" in capsys.readouterr().out
+
+
+def test_a_question_is_read_from_standard_input(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: OPS-1, SEARCH-2 (nothing to read is an error)."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(QUESTION + "\n"))
+    assert ask(capsys, "-").facts[0].id == "f1"
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    assert main(["retrieve", "-"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_options_reach_the_request(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,18 +17,18 @@ Rules for a naming run:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
 from recall_loop.text.words.folding import UNSPACED, fold
-from recall_loop.text.words.languages import ENGLISH, asking_words, language_of, stop_words
+from recall_loop.text.words.languages import ENGLISH, asking_words, stop_words
 from recall_loop.text.words.related_terms import common_terms
 from recall_loop.text.words.segmentation import split_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import words
+from recall_loop.text.words.tokens import text_language, words
 
 CONNECTORS = word_set("of the de del della di da du des van von der den la le las los el al bin ibn y und for &")
 HONORIFICS = word_set("mr mrs ms miss mx dr prof sir dame lord lady rev fr st sgt capt lt")
@@ -119,11 +119,6 @@ def _written_words(text: str) -> Iterator[tuple[int, str]]:
                 start += len(piece)
 
 
-def words_language(tokens: Iterable[SurfaceWord]) -> str:
-    """Return the language of a text by its words."""
-    return language_of([token.plain for token in tokens])
-
-
 @cache
 def empty_words(language: str) -> frozenset[str]:
     """Return the words of a language that are no part of a name: stop words, and verbs of asking."""
@@ -137,7 +132,7 @@ def is_abbreviation(word: str) -> bool:
 
 def naming_runs(text: str, tokens: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
     """Yield the naming runs among `tokens`, the words of `text`; see the module for the rules."""
-    empty = empty_words(words_language(tokens))
+    empty = empty_words(text_language(text))
     naming = _naming(tokens, empty)
     run: list[SurfaceWord] = []
     waiting: list[SurfaceWord] = []

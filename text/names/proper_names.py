@@ -16,13 +16,12 @@ from recall_loop.text.names.name_spans import (
     naming_runs,
     ordinary_words,
     surface_words,
-    words_language,
 )
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
+from recall_loop.text.words.languages import ENGLISH, stop_words
 from recall_loop.text.words.related_terms import proper_terms
 from recall_loop.text.words.stop_words import QUESTION_TAILS, word_set
-from recall_loop.text.words.tokens import words
+from recall_loop.text.words.tokens import text_language, words
 
 _LONGEST_TITLE_WORDS = 8
 _LONGEST_PHRASE_WORDS = 4
@@ -60,7 +59,7 @@ def find_noun_phrases(text: str) -> list[str]:
     run: list[SurfaceWord] = []
     before = ""
     tokens = list(surface_words(text))
-    empty = empty_words(words_language(tokens))
+    empty = empty_words(text_language(text))
     for token in tokens:
         content = _is_content(token, before, empty)
         if run and (not content or _breaks(text[run[-1].end : token.start])):
@@ -89,7 +88,7 @@ def _title(quoted: re.Match[str]) -> str:
 
 def _is_title(text: str) -> bool:
     title = words(text)
-    return len(title) <= _LONGEST_TITLE_WORDS and not stop_words(language_of(title)).issuperset(title)
+    return len(title) <= _LONGEST_TITLE_WORDS and not stop_words(text_language(text)).issuperset(title)
 
 
 def _breaks(gap: str) -> bool:

@@ -22,7 +22,7 @@ from recall_loop.text.words.stemming import STEMMED_APART, stem, stemmed
 from recall_loop.text.words.stop_words import QUESTION_TAILS
 
 # Raised whenever a text gets other stems: a store is indexed again when it is next opened for writing.
-WORDS_VERSION = 3
+WORDS_VERSION = 4
 
 _SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _NEGATED = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
@@ -154,7 +154,7 @@ def _known_stems(text: str, language: str | None) -> tuple[str, ...]:
 
 def _stems(text: str, language: str | None) -> list[str]:
     found = words(text)
-    language = language or language_of(found)
+    language = language or text_language(text)
     stop = stop_words(language)
     return stemmed([word for word in found if word not in stop], language)
 
@@ -167,7 +167,7 @@ def word_forms(text: str, language: str | None = None) -> list[tuple[str, tuple[
     it begins and ends is a guess, and words of one kind share a character. `language` as in `stems`.
     """
     found = words(text)
-    language = language or language_of(found)
+    language = language or text_language(text)
     stop = stop_words(language)
     kept = [word for word in found if word not in stop]
     if language == CHINESE:
@@ -204,12 +204,12 @@ def stem_line(text: str, language: str = ENGLISH) -> str:
 
 def text_language(text: str) -> str:
     """Return the language of `text`, as `language_of` says."""
-    return _known_language(text) if len(text) <= _KEPT_CHARACTERS else language_of(words(text))
+    return _known_language(text) if len(text) <= _KEPT_CHARACTERS else language_of(text, words(text))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _known_language(text: str) -> str:
-    return language_of(words(text))
+    return language_of(text, words(text))
 
 
 def content_words(text: str) -> list[str]:
@@ -219,7 +219,7 @@ def content_words(text: str) -> list[str]:
     long", `knows` in "who knows", `called` in "what is it called".
     """
     found = _words(text, split_words)
-    language = language_of(found)
+    language = text_language(text)
     stop, naming = stop_words(language), naming_words(text, language)
     pairs = pairwise(["", *found])
     kept = [word for before, word in pairs if word not in stop and word not in QUESTION_TAILS.get(before, ())]
@@ -267,7 +267,7 @@ def query_terms(query: str) -> frozenset[str]:
     ignores word order: a word that belongs to the question form (`long` with `how`) is dropped wherever it is.
     """
     found = words(query)
-    language = language_of(found)
+    language = text_language(query)
     every = set(found)
     tails = {tail for opener in every for tail in QUESTION_TAILS.get(opener, ())}
     tails |= naming_words(query, language)

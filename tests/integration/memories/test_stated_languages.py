@@ -79,18 +79,18 @@ def test_every_code_is_one_that_words_are_read_by():
 def test_a_stated_language_survives_changes_versions_and_rebuilds(tmp_path):
     """Proves: OPEN-4, API-3."""
     with MemoryStore.open(tmp_path / "s", embedder=WordHashEmbedder()) as store:
-        store.upsert([{**NOTE, "language": "nl"}])
+        store.upsert([{"id": "n", "kind": "archival", "text": "Ny skola", "language": "sv"}])
         store.update("n", {"tags": ["x"]})
-        assert found(store) == ["n"]
-        assert store.history("n")[0].before.language == "nl"
+        assert found(store, "skolorna", "sv") == ["n"]
+        assert store.history("n")[0].before.language == "sv"
         store.update("n", {"language": None})
-        assert found(store) == []
-        store.update("n", {"language": "nl"})
-        assert found(store) == ["n"]
+        assert found(store, "skolorna", "sv") == []
+        store.update("n", {"language": "sv"})
+        assert found(store, "skolorna", "sv") == ["n"]
         store.maintenance.rebuild(embedder=WordHashEmbedder())
-        assert found(store) == ["n"]
+        assert found(store, "skolorna", "sv") == ["n"]
     with MemoryStore.open(tmp_path / "s", embedder=WordHashEmbedder(), read_only=True) as store:
-        assert found(store) == ["n"]
+        assert found(store, "skolorna", "sv") == ["n"]
 
 
 def test_a_stated_language_survives_export_import_and_a_move(tmp_path):

@@ -124,11 +124,23 @@ def test_fold_drops_what_prints_nothing() -> None:
         ("He was in the war, and will die in Los Angeles", "en"),
         ("La La Land", "en"),
         ("Die Hard", "en"),
+        ("Vivo en Cuenca", "es"),
+        ("Odio el cilantro", "es"),
+        ("¡Entendido, gracias!", "es"),
+        ("Trinke gern Tee", "de"),
+        ("On a déménagé à Lille", "fr"),
+        ("Lavoro alla Fiat", "it"),
+        ("Tenho dois gatos", "pt"),
+        ("Heb twee katten", "nl"),
+        ("Hates coriander", "en"),
+        ("Dentist on Tuesday", "en"),
+        ("trip to Porto", "en"),
+        ("Bergen", "en"),
         ("I bought 3 kg of Gemüse", "en"),
         ("", "en"),
     ],
 )
-def test_language_is_told_by_script_and_stop_words(text: str, language: str) -> None:
+def test_language_is_told_by_script_words_and_letters(text: str, language: str) -> None:
     """English is what nothing tells otherwise. Proves: OPEN-4."""
     assert text_language(text) == language
 
