@@ -1,18 +1,20 @@
 """The indexed text of a run: the task in the users' words, then the work (TRAJ-5).
 
 Whoever searches describes a situation, so the users' messages come first: an embedder reads only the first few hundred
-tokens. The tools follow as words, in the order of their first use, what errors said, and how it ended. Of long messages
-the beginning stands there, and the rest behind all that. Replies and tool results stay out: they are many times as
-long, and much the same in every run. The store gives the parts of a long text vectors of their own (GUARD-8).
+tokens. The tools follow as words, in the order of their first use, what errors said and what was called then, and how
+it ended. Of long messages the beginning stands there, and the rest behind all that. Replies and tool results stay out:
+they are many times as long, and much the same in every run. The store gives the parts of a long text vectors of their
+own (GUARD-8).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import RunData, run_from_record
+from recall_loop.state.records.trajectories import RunData, ToolUse, run_from_record
 from recall_loop.state.types import Role
 
 # Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
@@ -21,6 +23,7 @@ _MAX_CHARS = 20_000
 _ERROR_CHARS, _MAX_ERRORS = 200, 5
 # A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
+_ERROR_MARK = re.compile(r"\A\s*error:\s*", re.IGNORECASE)
 _RULES = "rules"
 
 
@@ -50,12 +53,47 @@ def _rests(texts: Iterable[str], room: int) -> list[str]:
     return [taken[number] for number in range(len(rests))]
 
 
+@dataclass
+class _Step:
+    """A tool call with what went wrong in it, or an error without a call."""
+
+    call: ToolUse | None
+    error: str | None
+
+
 def _errors(run: RunData) -> list[str]:
-    """Return the beginnings of different errors, in the order in which they came."""
-    found = [
-        error for one in run.messages() for error in (one.error, *(call.error for call in one.tool_calls)) if error
-    ]
-    return list(dict.fromkeys(" ".join(text.split())[:_ERROR_CHARS] for text in found))[:_MAX_ERRORS]
+    """Return the beginnings of different errors, in the order in which they came, each with what was then called."""
+    steps = _steps(run)
+    found: dict[str, str] = {}
+    for at, step in enumerate(steps):
+        text = " ".join(_ERROR_MARK.sub("", step.error or "", count=1).split())[:_ERROR_CHARS]
+        if text and text not in found:
+            following = next((each.call for each in steps[at + 1 :] if each.call and not each.error), None)
+            found[text] = f"{text}\nThen: {_described(following, step.call)}" if following else text
+    return list(found.values())[:_MAX_ERRORS]
+
+
+def _steps(run: RunData) -> list[_Step]:
+    """Return the tool calls of a run, and errors; that of a result belongs to its call."""
+    steps: list[_Step] = []
+    for message in run.messages():
+        steps += [_Step(call, call.error) for call in message.tool_calls]
+        if message.error:
+            waiting = [step for step in steps if step.call and not step.error] if message.role is Role.TOOL else []
+            own = [step for step in waiting if step.call and step.call.id == message.tool_call_id is not None]
+            if own or waiting:
+                (own or waiting)[-1].error = message.error
+            else:
+                steps.append(_Step(None, message.error))
+    return steps
+
+
+def _described(call: ToolUse, failed: ToolUse | None) -> str:
+    """Return a call as words: its tool, and the names of its arguments that the failed call hadn't or had otherwise."""
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    before = failed.arguments if failed and failed.name == call.name and isinstance(failed.arguments, dict) else {}
+    names = [split_identifier(name) for name, value in arguments.items() if name not in before or before[name] != value]
+    return split_identifier(call.name) + (f" with {', '.join(names)}" if names else "")
 
 
 def _word_start(text: str, at: int) -> int:

@@ -14,6 +14,7 @@ from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import convert_run
+from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.indexing_text import searchable_text, split_identifier
 from recall_loop.memory.trajectories.scoring.outcome_scoring import llm_scorer, render_scoring_prompt, score_by_rules
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
@@ -29,7 +30,7 @@ from recall_loop.state.records.trajectories import (
     trajectory_record,
 )
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
-from recall_loop.state.search import SearchParams
+from recall_loop.state.search import SearchParams, TrajectorySearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.snippets import estimate_tokens
@@ -195,6 +196,32 @@ def test_what_is_indexed_of_a_run():
     assert split_identifier("search_direct-flight.v1") == "search direct flight v1" and split_identifier("__") == "__"
     assert searchable_text(RunData()) == "Execution: unknown"
     assert 19_000 < len(searchable_text(RunData(task="x" * 100_000))) <= 20_000
+
+
+def test_what_was_called_after_an_error_stands_behind_it():
+    """What changed in the call that worked, and no more calls that failed. Proves: RUNS-1, TRAJ-5."""
+    paid = {"flight": "HAT1", "payments": [{"id": "card"}]}
+    messages = [
+        {"role": "assistant", "tool_calls": [{"name": "bookFlight", "arguments": {**paid, "payments": []}, "id": "a"}]},
+        {"role": "tool", "tool_call_id": "a", "error": "Error: the amount does not add up"},
+        {"role": "assistant", "tool_calls": [{"name": "bookFlight", "arguments": paid, "error": "seats are gone"}]},
+        {"role": "assistant", "tool_calls": [{"name": "bookFlight", "arguments": {**paid, "flight": "HAT2"}}]},
+        {"role": "assistant", "error": "lost the connection"},
+    ]
+    solved = RunData.model_validate({"task": "Book a flight.", "turns": [{"messages": messages}]})
+    assert searchable_text(solved).splitlines()[1:-1] == [
+        "Error: the amount does not add up",
+        "Then: book Flight with flight, payments",
+        "Error: seats are gone",
+        "Then: book Flight with flight",
+        "Error: lost the connection",
+    ]
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        stored(store, *(RunData(task=f"Book a flight to place {at}") for at in range(20)), solved)
+        found = search_trajectories(
+            store, "amount does not add up, payments", scope=Scope(), params=TrajectorySearchParams(min_similarity=0.0)
+        )
+    assert found.trajectories[0].id == "t20"
 
 
 def test_words_behind_the_beginning_of_a_late_message_find_the_run():
