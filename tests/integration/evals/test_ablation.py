@@ -54,7 +54,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_ingredient_is_measured(report: dict[str, Any]) -> None:
     """One row for each, quality and cost, over all scored questions.
 
-    Proves: OPS-4, RANK-3.
+    Proves: OPS-4, RANK-3, PIECES-2.
     """
     (found,) = report["sets"]
     assert list(found["worth"]) == NAMES
