@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.wording import Statement
+from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.verb_forms import event_stems
 
 _NEAR = 2
@@ -56,6 +57,23 @@ def same_attribute(older: Statement, newer: Statement, question: frozenset[str])
     if newer.numbers - older.numbers or newer.names - older.names or newer.dates:
         return True
     return not (_changing(newer) - older.terms - question)
+
+
+def changes_another(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether a change is one of another thing, though both statements share a word.
+
+    It is where the one who changed it is only mentioned in the older statement, and what was changed isn't: "rented the
+    flat from Pugh", "Pugh sold the building". And where a closer kind of the thing changes: "milk comes at six", "oat
+    milk: switched to another brand".
+    """
+    known, shared = older.stems | question, older.terms & newer.terms
+    if shared <= newer.acting and shared.isdisjoint(older.opening | question) and newer.changed not in {"", *known}:
+        return True
+    content = [at for at, (_, term) in enumerate(newer.ordered) if term in newer.terms][:_SEVERAL]
+    if newer.language != ENGLISH or len(content) < _SEVERAL or content[1] != content[0] + 1:
+        return False  # other languages write a closer kind as one word, or behind the thing
+    (word, kind), (_, head) = newer.ordered[content[0]], newer.ordered[content[1]]
+    return head == _beginning(older)[0] and kind not in known and word not in shared_words("new")
 
 
 def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> bool:

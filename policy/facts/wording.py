@@ -167,6 +167,24 @@ class Statement:
         return _first_mark(self._folded, self._marked)
 
     @cached_property
+    def acting(self) -> frozenset[str]:
+        """The stems of the words before its first mark of change: who changed something, or what changed."""
+        first = min(self._marked, default=0)
+        return frozenset(_term(token, self.language) for token, at in self._found if at < first)
+
+    @cached_property
+    def changed(self) -> str:
+        """The stem of the first content word behind that mark, if nobody is named as "I" or "we" before it; else ""."""
+        first, function, speakers = (
+            min(self._marked, default=0),
+            function_words(self.language),
+            shared_words("speakers"),
+        )
+        behind = (token for token, at in self._found if at > first and at not in self._marked)
+        word = next((token for token in behind if token not in function or token in speakers), "")
+        return "" if word in speakers else _term(word, self.language)
+
+    @cached_property
     def near(self) -> frozenset[str]:
         """The terms within a few words of such a mark."""
         return _near(self._found, self._marked, self.language)

@@ -57,6 +57,10 @@ UNRELATED = [
     ("I ride a Vespa.", "My uncle sold his Vespa.", "What do I ride?"),
     ("Ich fahre einen Opel.", "Mein Onkel hat seinen Opel verkauft.", "Was fahre ich?"),
     ("Our kettle is from Braun.", "Our kettle has changed colour.", "Which kettle do we have?"),
+    ("Rented the unit from Mr Pugh for 640 a month", "Pugh sold the building", "How much is the rent?"),
+    ("I play chess with Tom in Cork.", "Tom moved to Oslo.", "Where do I play chess?"),
+    ("Milk comes every other day at 6", "Oat milk: switched from Vitasoy to Oatly", "How often is milk delivered?"),
+    ("Insurance is with Aviva", "Car insurance: changed to Direct Line", "Who is the insurance with?"),
     ("Unser Ofen ist von Miele.", "Unser Ofen hat die Farbe gewechselt.", "Welchen Ofen haben wir?"),
 ]
 
