@@ -20,7 +20,14 @@ from typing import Any
 
 from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
 from recall_loop.policy.facts.negation import is_negated
-from recall_loop.policy.facts.subjects import same_attribute, same_label, same_matter, same_owner, same_thing
+from recall_loop.policy.facts.subjects import (
+    same_attribute,
+    same_label,
+    same_matter,
+    same_owner,
+    same_person,
+    same_thing,
+)
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.state.types import SpeechAct
@@ -81,6 +88,8 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
     "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
     if not (same_thing(older, newer, question) and same_label(older, newer)):
+        return False
+    if not same_person(older, newer, question):
         return False
     if newer.marks:
         return same_owner(older, newer) and same_attribute(older, newer, question)

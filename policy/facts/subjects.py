@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.policy.facts.change_words import find_topics, shared_words
+from recall_loop.policy.facts.persons import told_relatives
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.words.verb_forms import event_stems
 
@@ -36,6 +37,23 @@ def same_owner(older: Statement, newer: Statement) -> bool:
     words = [word for word, _ in newer.ordered]
     places = (at for at, (_, term) in enumerate(newer.ordered) if term in shared)
     return all(owners.isdisjoint(words[max(at - _NEAR, 0) : at]) for at in places)
+
+
+def same_person(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether two statements may be about one person: not where one tells of my sister, and the other of me.
+
+    What they share beside what is asked for and what they are about ("works", "lives") may be one thing of both: "my
+    wife drives the Volvo", "we sold the Volvo".
+    """
+    shared = older.stems & newer.stems & older.terms - question
+    if any(not _is_topic(word, older.language) for word, term in older.ordered if term in shared):
+        return True
+    first, second = (told_relatives(each.text, each.language) for each in (older, newer))
+    return not first or not second or not first.isdisjoint(second)
+
+
+def _is_topic(word: str, language: str) -> bool:
+    return next(find_topics(word, language), None) is not None
 
 
 def same_attribute(older: Statement, newer: Statement, question: frozenset[str]) -> bool:

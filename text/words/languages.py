@@ -22,7 +22,7 @@ from typing import Any
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
 
-ENGLISH, CHINESE = "en", "zh"
+ENGLISH, CHINESE, GERMAN = "en", "zh", "de"
 # Of scripts that one language is taken for: its words can't be taken for another's.
 _SCRIPTS = (
     ("zh", re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")),

@@ -34,6 +34,9 @@ CORRECTED = [
     ("Ines lives in Cork.", "Ines lives in Derry.", "Who lives in Cork?"),
     ("I moved to Cork.", "I moved to Derry in May.", "Where do I live?"),
     ("My friend drives a Volvo.", "My friend sold his Volvo.", "What does my friend drive?"),
+    ("My wife drives a Volvo.", "We sold the Volvo and bought a Tesla.", "What car does my wife drive?"),
+    ("My lesson is on Monday.", "My wife moved my lesson to Friday.", "When is my lesson?"),
+    ("Моя сестра живёт в Туле.", "Сестра переехала в Казань.", "Где живёт моя сестра?"),
 ]
 UNRELATED = [
     ("Gwen opened her own bakery in spring.", "Gwen has a bakery that sells rye bread.", "How is Gwen's bakery doing?"),
@@ -55,6 +58,13 @@ UNRELATED = [
     ("Our router is from Netgear.", "I sold the boat. The Netgear router blinks.", "Which router do we have?"),
     ("My barber is on Elm Street.", "I moved the table. My barber told me a joke.", "Where is my barber?"),
     ("I ride a Vespa.", "My uncle sold his Vespa.", "What do I ride?"),
+    ("My sister lives in Oslo.", "I moved to Bergen.", "Where does my sister live?"),
+    ("Meine Schwester wohnt in Kiel.", "Bin nach Leipzig gezogen", "Wo wohnt meine Schwester?"),
+    ("Mi hermana vive en Vigo y trabaja de enfermera.", "ahora trabajo en un museo", "¿Dónde vive mi hermana?"),
+    ("Vivo en Valencia.", "Mi hermana se mudó a Bilbao.", "¿Dónde vivo?"),
+    ("Ma sœur habite à Lille.", "J'ai déménagé à Nantes.", "Où habite ma sœur ?"),
+    ("Моя сестра живёт в Туле.", "Переехал в Казань", "Где живёт моя сестра?"),
+    ("我姐姐住在武汉。", "我搬到成都了。", "我姐姐住在哪里？"),
     ("Ich fahre einen Opel.", "Mein Onkel hat seinen Opel verkauft.", "Was fahre ich?"),
     ("Our kettle is from Braun.", "Our kettle has changed colour.", "Which kettle do we have?"),
     ("Unser Ofen ist von Miele.", "Unser Ofen hat die Farbe gewechselt.", "Welchen Ofen haben wir?"),
