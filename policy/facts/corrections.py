@@ -26,6 +26,7 @@ from recall_loop.policy.facts.subjects import (
     same_matter,
     same_owner,
     same_person,
+    same_subject_matter,
     same_thing,
 )
 from recall_loop.policy.facts.supersession import said_before
@@ -92,7 +93,8 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
     if not same_person(older, newer, question):
         return False
     if newer.marks:
-        return same_owner(older, newer) and same_attribute(older, newer, question)
+        of_one = same_owner(older, newer) and same_attribute(older, newer, question)
+        return of_one and same_subject_matter(older, newer, question)
     return not _asks_of_another(older, newer, question) and _same_wording(older, newer, question)
 
 
