@@ -18,6 +18,7 @@ from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
+from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import CHINESE, ENGLISH
 from recall_loop.text.words.stemming import stem
@@ -48,6 +49,7 @@ class AskedPerson:
         owns: whether it is only about something of the one who asks ("my favourite colour").
         stems: the stems of the question.
         seeks: whether it asks where the one who asks has put something, which somebody else may have.
+        wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
     """
 
     language: str
@@ -55,9 +57,12 @@ class AskedPerson:
     owns: bool
     stems: frozenset[str]
     seeks: bool = False
+    wishes: bool = False
 
     def is_not_of(self, text: str) -> bool:
-        """Tell whether a statement is about somebody else."""
+        """Tell whether a statement is about somebody else, or about nothing but a wish."""
+        if self.kin is None and not (self.owns or self.seeks or self.wishes) and only_wishes(text):
+            return True
         return len(text) <= _LONGEST and _is_of_another(text, self)
 
 
@@ -75,7 +80,9 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
         return None
     if not said.persons or (counts and said.asker):
         seeks = not known.where.isdisjoint(said.words) and any(word.startswith(known.putting) for word in said.words)
-        return AskedPerson(language, None, not said.asker, asked, seeks) if said.asker or said.owns else None
+        known_asker = said.asker or said.owns
+        wishes = asks_for_wishes(question)
+        return AskedPerson(language, None, not said.asker, asked, seeks, wishes) if known_asker else None
     relatives = {known.kin.get(person) for person in said.persons}
     if said.asker or len(relatives) > 1 or None in relatives:
         return None

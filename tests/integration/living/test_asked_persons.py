@@ -81,3 +81,23 @@ def test_a_sister_stays_where_she_lives_when_i_move() -> None:
         first = memory.recall("Where does my sister live?", user_id="ada").facts[0]
     assert "Oslo" in first.text
     assert first.superseded_by_hint is None
+
+
+@pytest.mark.parametrize(
+    ("question", "wished"),
+    [
+        ("Where do I live?", "I'd love to live in Lisbon some day."),
+        ("Wo wohne ich?", "Am liebsten würde ich in Hamburg wohnen."),
+        ("¿Dónde vivo?", "Ojalá pudiera vivir en Cádiz."),
+    ],
+)
+def test_what_is_wished_for_is_not_what_is(question: str, wished: str) -> None:
+    """It was called medium or high. Proves: CONF-3, LIVE-2."""
+    assert recalled(question, wished).confidence.label == "low"
+
+
+def test_a_wish_answers_what_is_wished_for() -> None:
+    """Proves: LIVE-2."""
+    result = recalled("Where would I love to live?", "I'd love to live in Lisbon some day.")
+    assert "Lisbon" in result.facts[0].text
+    assert result.confidence.label != "low"
