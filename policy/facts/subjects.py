@@ -48,6 +48,17 @@ def same_owner(older: Statement, newer: Statement) -> bool:
     return all(owners.isdisjoint(found[max(at - _NEAR, 0) : at]) for at in places)
 
 
+def denies_value(older: Statement, newer: Statement) -> bool:
+    """Tell whether a statement denies the older one's value and has another: "it is on the 27th, not the 20th".
+
+    It begins with what both are about, and needn't say that anything has changed.
+    """
+    if not newer.denied or older.terms.isdisjoint(newer.opening):
+        return False
+    pairs = ((older.numbers, newer.numbers), (older.dates, newer.dates))
+    return any(old & new & newer.denied and new - old - newer.denied for old, new in pairs)
+
+
 def same_person(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     """Tell whether two statements may be about one person: not where one tells of my sister, and the other of me.
 
