@@ -121,7 +121,9 @@ class _Persons:
         own = list(_own_words(found, language, known))
         elided = language == "fr" and _ELIDED.search(text) is not None
         possessives = shared_words("possessives") - known.third
-        owned = [person_stem(thing, language, known) for owner, thing in pairwise(found) if owner in possessives]
+        # "My older brother", "mon beau-frère": an adjective may stand between.
+        places = [at for at, word in enumerate(found[:-1]) if word in possessives]
+        owned = [_first_person_word(found[at + 1 : at + 1 + _BESIDE_THING], language, known) for at in places]
         first = elided or has_first_person(text, language)
         speaks = not shared_words("speakers").isdisjoint(own) or opens_in_first_person(text, language)
         told = (*owned, *(person_stem(word, language, known) for word in found[:_OPENING]))
@@ -135,6 +137,11 @@ class _Persons:
             owns=not possessives.isdisjoint(found),
             owns_thing=not all(owned),
         )
+
+
+def _first_person_word(found: Sequence[str], language: str, known: PersonWords) -> str:
+    """Return the stem of the first word for a person, "" where there is none."""
+    return next(filter(None, (person_stem(word, language, known) for word in found)), "")
 
 
 def _companions(found: Sequence[str], language: str, known: PersonWords) -> frozenset[str]:
