@@ -34,6 +34,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
+from recall_loop.text.words.languages import GERMAN
 from recall_loop.text.words.tokens import query_terms
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ class RunContext:
     def _asked_person(self) -> AskedPerson | None:
         """Whom the question is about, where somebody else's statement is plainly no answer."""
         question = self.question
-        named = set(question.names).difference(question.referents)  # "I" refers to nobody that was talked of before
+        # "I" refers to nobody that was talked of before, and in German any noun may look like a name.
+        named = set(question.names).difference(question.referents) if question.language != GERMAN else ()
         if question.about_questions or named or question.asked is AnswerKind.PERSON:
             return None
         return asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)

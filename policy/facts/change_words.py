@@ -76,6 +76,11 @@ def past_pattern(language: str) -> re.Pattern[str]:
     return re.compile("|".join(_alternatives(_lists()[language]["past"], language != "zh")))
 
 
+def is_negated_at(folded: str, at: int, language: str) -> bool:
+    """Tell whether a negation stands right before a place in a sentence, one word between at most ("pas le 20")."""
+    return bool(_negation(language).search(folded, max(at - _NEAR, 0), at))
+
+
 @cache
 def _negation(language: str) -> re.Pattern[str]:
     """Return what ends in a negation, or in one and a further word."""

@@ -9,23 +9,31 @@ long texts: a correction is said in a few words.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
+from recall_loop.policy.facts.likeness import (
+    MOST_WORDS,
+    PLAIN_WORDS,
+    Rarity,
+    common_words,
+    default_model,
+    pair_features,
+)
 from recall_loop.policy.facts.negation import is_negated
 from recall_loop.policy.facts.subjects import (
     changes_another,
+    denies_value,
     same_attribute,
     same_label,
     same_matter,
     same_owner,
+    same_person,
+    same_subject_matter,
     same_thing,
 )
 from recall_loop.policy.facts.supersession import said_before
@@ -37,6 +45,8 @@ from recall_loop.text.words.tokens import words
 LONGEST_OLDER, LONGEST_NEWER = 2000, 800
 """Characters of the texts that are compared at all."""
 _LEAST_ALIKE = 0.5
+# Log-odds above the threshold of a statement that denies the older one's value.
+_DENIED = 2.0
 _PRIOR_RECORDS = 1000
 _VOICE = ("kind", "role", "user_id", "agent_id")
 
@@ -75,10 +85,16 @@ def surest_correction(
         return best
     for first, second in _pairs(older, newer):
         if same_subject(first, second, question) and both_state(first, second):
-            margin = default_model().margin(pair_features(first, second, _without_values(question), rarity))
+            margin = _margin(first, second, question, rarity)
             if margin > (best.margin if best else 0.0):
                 best = Correction(round(margin, 6), _reason(first, second))
     return best
+
+
+def _margin(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> float:
+    """Return the log-odds above the threshold; what denies the older one's value needs no guess."""
+    margin = default_model().margin(pair_features(older, newer, _without_values(question), rarity))
+    return max(margin, _DENIED) if denies_value(older, newer) else margin
 
 
 def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
@@ -87,11 +103,15 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
     "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
     "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
-    if not (same_thing(older, newer, question) and same_label(older, newer)):
+    if not (same_thing(older, newer, question) and same_person(older, newer, question)):
+        return False
+    if denies_value(older, newer):
+        return True
+    if not same_label(older, newer):
         return False
     if newer.marks:
-        own = same_owner(older, newer) and same_attribute(older, newer, question)
-        return own and not changes_another(older, newer, question)
+        of_one = same_owner(older, newer) and same_attribute(older, newer, question)
+        return of_one and same_subject_matter(older, newer, question) and not changes_another(older, newer, question)
     return not _asks_of_another(older, newer, question) and _same_wording(older, newer, question)
 
 
@@ -262,7 +282,7 @@ def _comparable(older: Statement, newer: Statement) -> bool:
         return False
     if all(term[0] == "=" for term in shared) and max(len(older.tokens), len(newer.tokens)) > PLAIN_WORDS:
         return False
-    return bool(newer.marks) or _alike(older.tokens[:MOST_WORDS], newer.tokens)
+    return bool(newer.marks) or denies_value(older, newer) or _alike(older.tokens[:MOST_WORDS], newer.tokens)
 
 
 def _alike(older: tuple[str, ...], newer: tuple[str, ...]) -> bool:
@@ -280,24 +300,3 @@ def _reason(older: Statement, newer: Statement) -> str:
     values = [(older.numbers, newer.numbers), (older.dates, newer.dates), (older.names, newer.names)]
     value = next((sorted(new - old)[0] for old, new in values if old - new and new - old), None)
     return "the same speaker said it later with another value" + (f' ("{value}")' if value else "")
-
-
-@dataclass(frozen=True)
-class CorrectionModel:
-    """A logistic regression: weights of features, an intercept, and the log-odds from which a pair is a correction."""
-
-    weights: Mapping[str, float]
-    intercept: float
-    threshold: float
-
-    def margin(self, features: Mapping[str, float]) -> float:
-        """Return the log-odds above the threshold; positive = a correction."""
-        return self.intercept - self.threshold + sum(self.weights[name] * value for name, value in features.items())
-
-
-@cache
-def default_model() -> CorrectionModel:
-    """Return the model that ships."""
-    text = files("recall_loop.policy.facts").joinpath("correction_weights.json").read_text(encoding="utf-8")
-    fields = json.loads(text)
-    return CorrectionModel(fields["weights"], fields["intercept"], fields["threshold"])

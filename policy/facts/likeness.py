@@ -1,9 +1,12 @@
-"""What two statements have in common, and in what they differ, in numbers: the features of a correction (LIVE-4)."""
+"""What two statements have in common and in what they differ, in numbers and their weights: a correction (LIVE-4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
 
 from recall_loop.policy.facts.wording import Statement
 
@@ -120,3 +123,24 @@ def common_words(a: tuple[str, ...], b: tuple[str, ...]) -> int:
             row[at] = diagonal + 1 if word == other else max(above, row[at - 1])
             diagonal = above
     return row[-1]
+
+
+@dataclass(frozen=True)
+class CorrectionModel:
+    """A logistic regression: weights of features, an intercept, and the log-odds from which a pair is a correction."""
+
+    weights: Mapping[str, float]
+    intercept: float
+    threshold: float
+
+    def margin(self, features: Mapping[str, float]) -> float:
+        """Return the log-odds above the threshold; positive = a correction."""
+        return self.intercept - self.threshold + sum(self.weights[name] * value for name, value in features.items())
+
+
+@cache
+def default_model() -> CorrectionModel:
+    """Return the model that ships."""
+    text = files("recall_loop.policy.facts").joinpath("correction_weights.json").read_text(encoding="utf-8")
+    fields = json.loads(text)
+    return CorrectionModel(fields["weights"], fields["intercept"], fields["threshold"])

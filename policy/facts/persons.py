@@ -9,17 +9,18 @@ a person, and a statement that speaks of its teller too ("my wife and I").
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
+from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
+from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import ENGLISH, stop_words
+from recall_loop.text.words.languages import CHINESE, ENGLISH
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stems, text_language, words
@@ -32,41 +33,10 @@ _AFTER_NAME = 3
 _OPENING = 3
 _ARTICLES = word_set("the a an")
 _BEING = word_set("is was are were has have had will")
+# Words between which and whose it is there may be a further one ("his old passport").
+_BESIDE_THING = 2
 _ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
 _GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
-
-
-@dataclass(frozen=True)
-class PersonWords:
-    """The words for persons of one language; see `persons.toml`. Those of relatives are stems.
-
-    Attributes:
-        asker: pronouns of the one who asks.
-        third: pronouns of others.
-        single: those of one other person; "they" and the French "il" may be nobody in particular.
-        kin: by its stem the group of a word for one and the same relative.
-        persons: stems of all words for persons.
-    """
-
-    asker: frozenset[str]
-    third: frozenset[str]
-    single: frozenset[str]
-    kin: Mapping[str, int]
-    persons: frozenset[str]
-
-
-@cache
-def _person_words() -> Mapping[str, PersonWords]:
-    text = files("recall_loop.policy.facts").joinpath("persons.toml").read_text(encoding="utf-8")
-    return {code: _read(code, lists) for code, lists in tomllib.loads(text).items()}
-
-
-def _read(language: str, lists: Mapping[str, str]) -> PersonWords:
-    groups = [fold(group).split("|") for group in lists["kin"].split()]
-    kin = {stem(word, language): number for number, group in enumerate(groups) for word in group}
-    others = {stem(word, language) for word in fold(lists["others"]).split()}
-    asker, third, single = (frozenset(fold(lists[name]).split()) for name in ("asker", "third", "single"))
-    return PersonWords(asker, third, single, kin, frozenset({*kin, *others}))
 
 
 @dataclass(frozen=True)
@@ -78,15 +48,21 @@ class AskedPerson:
         kin: the group of the relative; None = the one who asks.
         owns: whether it is only about something of the one who asks ("my favourite colour").
         stems: the stems of the question.
+        seeks: whether it asks where the one who asks has put something, which somebody else may have.
+        wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
     """
 
     language: str
     kin: int | None
     owns: bool
     stems: frozenset[str]
+    seeks: bool = False
+    wishes: bool = False
 
     def is_not_of(self, text: str) -> bool:
-        """Tell whether a statement is about somebody else."""
+        """Tell whether a statement is about somebody else, or about nothing but a wish."""
+        if self.kin is None and not (self.owns or self.seeks or self.wishes) and only_wishes(text):
+            return True
         return len(text) <= _LONGEST and _is_of_another(text, self)
 
 
@@ -95,7 +71,7 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
 
     `counts` says that it asks how many there are: who asks for the number of their children asks about themselves.
     """
-    known = _person_words().get(language)
+    known = person_words().get(language)
     if known is None:
         return None
     said = _Persons.of(question, language, known)
@@ -103,7 +79,10 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
     if said.third or not shared_words("addressed").isdisjoint(said.words):
         return None
     if not said.persons or (counts and said.asker):
-        return AskedPerson(language, None, not said.asker, asked) if said.asker or said.owns else None
+        seeks = not known.where.isdisjoint(said.words) and any(word.startswith(known.putting) for word in said.words)
+        known_asker = said.asker or said.owns
+        wishes = asks_for_wishes(question)
+        return AskedPerson(language, None, not said.asker, asked, seeks, wishes) if known_asker else None
     relatives = {known.kin.get(person) for person in said.persons}
     if said.asker or len(relatives) > 1 or None in relatives:
         return None
@@ -120,7 +99,7 @@ class _Persons:
         teller: whether it speaks of the one who says it at all, other than as whose relative somebody is.
         third: whether it has a pronoun for others.
         persons: stems of its words for persons.
-        told: those with which it begins, or which are somebody's relatives.
+        told: those with which it begins, or which are somebody's relatives; none who only takes part ("with my wife").
         owns: whether anything is the teller's.
         owns_thing: whether it speaks of something of the teller's that is no person ("my flat").
     """
@@ -138,53 +117,65 @@ class _Persons:
     def of(cls, text: str, language: str, known: PersonWords) -> _Persons:
         """Return the persons of a text."""
         found = words(text)
-        persons = frozenset(filter(None, (_person(word, language, known) for word in found)))
+        persons = frozenset(filter(None, (person_stem(word, language, known) for word in found)))
         own = list(_own_words(found, language, known))
         elided = language == "fr" and _ELIDED.search(text) is not None
         possessives = shared_words("possessives") - known.third
-        owned = [_person(thing, language, known) for owner, thing in pairwise(found) if owner in possessives]
+        # "My older brother", "mon beau-frère": an adjective may stand between.
+        places = [at for at, word in enumerate(found[:-1]) if word in possessives]
+        owned = [_first_person_word(found[at + 1 : at + 1 + _BESIDE_THING], language, known) for at in places]
+        first = elided or has_first_person(text, language)
+        speaks = not shared_words("speakers").isdisjoint(own) or opens_in_first_person(text, language)
+        told = (*owned, *(person_stem(word, language, known) for word in found[:_OPENING]))
         return cls(
             words=found,
-            asker=elided or any(word in known.asker for word in own),
-            teller=elided or not shared_words("speakers").isdisjoint(own),
+            asker=first or any(word in known.asker for word in own),
+            teller=first or speaks,
             third=not known.third.isdisjoint(found),
             persons=persons,
-            told=frozenset(filter(None, (*owned, *(_person(word, language, known) for word in found[:_OPENING])))),
+            told=frozenset(filter(None, told)) - _companions(found, language, known),
             owns=not possessives.isdisjoint(found),
             owns_thing=not all(owned),
         )
 
 
-def _person(word: str, language: str, known: PersonWords) -> str:
-    """Return the stem of a word for a person, "" for any other; a stop word is none ("nicht" has that of "Nichte")."""
-    found = stem(word, language)
-    return found if found in known.persons and word not in stop_words(language) else ""
+def _first_person_word(found: Sequence[str], language: str, known: PersonWords) -> str:
+    """Return the stem of the first word for a person, "" where there is none."""
+    return next(filter(None, (person_stem(word, language, known) for word in found)), "")
+
+
+def _companions(found: Sequence[str], language: str, known: PersonWords) -> frozenset[str]:
+    """Return the stems of words for persons behind such words as "with", with a possessive between or without."""
+    places = [at for at, word in enumerate(found) if word in known.beside]
+    return frozenset(person_stem(word, language, known) for at in places for word in found[at + 1 : at + 3]) - {""}
 
 
 def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Iterator[str]:
     """Yield the words but a pronoun that only says whose relative somebody is, as in Chinese."""
     for word, following in pairwise([*found, ""]):
-        if word not in known.asker or not _person(following, language, known):
+        if word not in known.asker or not person_stem(following, language, known):
             yield word
 
 
 @lru_cache(maxsize=4096)
 def _is_of_another(text: str, asked: AskedPerson) -> bool:
     languages = dict.fromkeys((asked.language, text_language(text)))  # that of a short text may not show
-    return any(_tells_of_another(text, asked, language) for language in languages if language in _person_words())
+    return any(_tells_of_another(text, asked, language) for language in languages if language in person_words())
 
 
 def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
-    known = _person_words()[language]
+    known = person_words()[language]
     said = _Persons.of(text, language, known)
     if asked.kin is not None:
         return _is_of_no_such_relative(text, said, asked.kin, known)
     if said.teller or said.owns_thing:
         return False
-    if asked.owns:
-        return _has_genitive(text, language, known)
+    if asked.owns or asked.seeks:
+        genitive = asked.owns and _has_genitive(text, language, known)
+        return genitive or any(_has_another(said.words, at, asked, known) for at in range(len(said.words)))
     opening = set(said.words[:1])
-    return bool(said.told - asked.stems or opening & known.single) or _begins_with_name(text, said, asked, language)
+    told = {stem(person, language) for person in said.told}
+    return bool(told - asked.stems or opening & known.single) or _begins_with_name(text, said, asked, language)
 
 
 def _is_of_no_such_relative(text: str, said: _Persons, kin: int, known: PersonWords) -> bool:
@@ -198,6 +189,20 @@ def _is_of_no_such_relative(text: str, said: _Persons, kin: int, known: PersonWo
 def _opening_name(text: str) -> str:
     name = next(iter(find_entities(text)), "")
     return name if name and fold(text).startswith(fold(name)) else ""
+
+
+def _has_another(found: Sequence[str], at: int, asked: AskedPerson, known: PersonWords) -> bool:
+    """Tell whether a word is asked for, and is told to be another's: "his birthday", "anniversaire de ma sœur"."""
+    if stem(found[at], asked.language) not in asked.stems:
+        return False
+    before, behind = found[max(at - _BESIDE_THING, 0) : at], list(found[at + 1 :])
+    if not known.whose.isdisjoint(before):
+        return True
+    if asked.language == CHINESE:
+        return any(person_stem(word, CHINESE, known) for word in before if word not in known.of)
+    if known.of and behind[:1] and behind.pop(0) not in known.of:
+        return False
+    return any(person_stem(word, asked.language, known) for word in behind[: _BESIDE_THING if known.of else 1])
 
 
 def _has_genitive(text: str, language: str, known: PersonWords) -> bool:
@@ -224,6 +229,20 @@ def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: s
     # "Kakoune is the editor" says what a thing is.
     is_told = verb in _BEING and _ARTICLES.isdisjoint(told[:1])
     return is_told and not asked.stems.isdisjoint(stem(word, language) for word in told)
+
+
+@lru_cache(maxsize=4096)
+def told_relatives(text: str, language: str) -> frozenset[int | None]:
+    """Return of which relatives a text tells, by their groups, None for its teller; empty where that isn't plain.
+
+    What tells of something of the teller's ("my wife moved my lesson") tells of the teller too.
+    """
+    known = person_words().get(language)
+    said = _Persons.of(text, language, known) if known else None
+    if known is None or said is None or said.third:
+        return frozenset()
+    relatives = frozenset(known.kin[person] for person in said.told if person in known.kin)
+    return relatives | {None} if said.teller or said.owns_thing else relatives
 
 
 def opens_with_another(text: str, asked: Set[str]) -> bool:

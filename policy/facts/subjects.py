@@ -6,13 +6,16 @@ about who made it, and "My brother lives in Paris now" nothing about where my si
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.policy.facts.change_words import find_topics, function_words, shared_words
+from recall_loop.policy.facts.persons import told_relatives
 from recall_loop.policy.facts.wording import Statement
-from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.speech.person_words import person_stem, person_words
+from recall_loop.text.words.languages import CHINESE, ENGLISH
+from recall_loop.text.words.tokens import words
 from recall_loop.text.words.verb_forms import event_stems
 
 _NEAR = 2
@@ -20,6 +23,12 @@ _NEAR = 2
 _LEAST_COMMON = 4
 # So many things that are another make two statements ones about different things.
 _SEVERAL = 2
+_ONLY_NOW = {"now"}
+# Behind numbers in Chinese.
+_UNITS = frozenset("年月日号时点分元块个次岁")
+# Words behind which, and before which, stands whose something is.
+_OWNERS_BEHIND = tuple([word] for word in ("of", "von", "de", "del", "du", "d", "di", "\u0443"))
+_OWNERS_AHEAD = (["s"], ["\u7684"])
 
 
 def same_owner(older: Statement, newer: Statement) -> bool:
@@ -34,9 +43,95 @@ def same_owner(older: Statement, newer: Statement) -> bool:
     owners, shared = shared_words("owners"), older.terms & newer.terms
     if not owners.isdisjoint(older.tokens):
         return True
-    words = [word for word, _ in newer.ordered]
+    found = [word for word, _ in newer.ordered]
     places = (at for at, (_, term) in enumerate(newer.ordered) if term in shared)
-    return all(owners.isdisjoint(words[max(at - _NEAR, 0) : at]) for at in places)
+    return all(owners.isdisjoint(found[max(at - _NEAR, 0) : at]) for at in places)
+
+
+def denies_value(older: Statement, newer: Statement) -> bool:
+    """Tell whether a statement denies the older one's value and has another: "it is on the 27th, not the 20th".
+
+    It begins with what both are about, and needn't say that anything has changed.
+    """
+    if not newer.denied or older.terms.isdisjoint(newer.opening):
+        return False
+    pairs = ((older.numbers, newer.numbers), (older.dates, newer.dates))
+    return any(old & new & newer.denied and new - old - newer.denied for old, new in pairs)
+
+
+def same_person(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether two statements may be about one person: not where one tells of my sister, and the other of me.
+
+    What they share beside what is asked for and what they are about ("works", "lives") may be one thing of both: "my
+    wife drives the Volvo", "we sold the Volvo".
+    """
+    shared = older.stems & newer.stems & older.terms - question
+    if any(not _is_topic(word, older.language) for word, term in older.ordered if term in shared):
+        return True
+    first, second = (told_relatives(each.text, each.language) for each in (older, newer))
+    return not first or not second or not first.isdisjoint(second)
+
+
+def _is_topic(word: str, language: str) -> bool:
+    return next(find_topics(word, language), None) is not None
+
+
+def same_subject_matter(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether a change may be one of what was stated, and not only of somebody of whom both tell.
+
+    "Carla's swimming was moved to Tuesday" changes nothing about how old Carla is: what both share only says whose the
+    thing is. Nor does "Tom works from home now" about what Tom eats: "now" says that something holds, of another topic.
+    """
+    persons = _person_terms(older)
+    topics = (older.topics & newer.topics) - _topics_of(persons, older)
+    shared = _shared_words(older, newer) if older.language == CHINESE else (older.terms & newer.terms) - older.topics
+    if older.language == CHINESE and not (topics or shared):
+        return False
+    if newer.marks == _ONLY_NOW and not topics and newer.topics - older.topics - question:
+        return bool(shared & question - {_beginning(older)[0]} - persons)
+    return not (_is_owner_alone(older.terms & newer.terms, newer) and _has_own_thing(older, newer, question))
+
+
+def _shared_words(older: Statement, newer: Statement) -> frozenset[str]:
+    """Return the words that two Chinese statements share: two that have one sign may have nothing in common."""
+    first, second = ({*words(each.text)} - function_words(CHINESE) - _UNITS for each in (older, newer))
+    return frozenset(word for word in first & second if not word.isdigit() and word not in newer.mark)
+
+
+def _person_terms(statement: Statement) -> frozenset[str]:
+    """Return the stems of the words for persons in a statement; in Chinese the words."""
+    known = person_words().get(statement.language)
+    if known is None:
+        return frozenset()
+    if statement.language == CHINESE:
+        return frozenset(word for word in words(statement.text) if person_stem(word, CHINESE, known))
+    return frozenset(term for word, term in statement.ordered if person_stem(word, statement.language, known))
+
+
+def _topics_of(terms: frozenset[str], statement: Statement) -> frozenset[str]:
+    """Return the topics that some words of a statement touch by themselves ("husband")."""
+    found = terms if statement.language == CHINESE else {word for word, term in statement.ordered if term in terms}
+    return frozenset(topic for word in found for topic in find_topics(word, statement.language))
+
+
+def _is_owner_alone(shared: frozenset[str], newer: Statement) -> bool:
+    """Tell whether all words that a statement shares with another one stand where it says whose something is."""
+    found = [word for word, _ in newer.ordered]
+    places = [at for at, (_, term) in enumerate(newer.ordered) if term in shared]
+    return bool(places) and all(_says_whose(found, at, set(places)) for at in places)
+
+
+def _says_whose(found: Sequence[str], at: int, places: Set[int]) -> bool:
+    """Tell whether a word stands behind "of" or before "s", or so do those of a name of several signs."""
+    end = next(place for place in range(at + 1, len(found) + 1) if place not in places)
+    return found[at - 1 : at] in _OWNERS_BEHIND or found[end : end + 1] in _OWNERS_AHEAD
+
+
+def _has_own_thing(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether a statement is about a thing that nobody mentioned, and has no value in place of the older one."""
+    if (older.numbers and newer.numbers) or (older.dates and newer.dates):
+        return False
+    return bool(newer.terms - newer.topics - older.stems - question)
 
 
 def same_attribute(older: Statement, newer: Statement, question: frozenset[str]) -> bool:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 
-from recall_loop.policy.facts.change_words import find_marks, find_topics, function_words, past_pattern, shared_words
+from recall_loop.policy.facts.change_words import (
+    find_marks,
+    find_topics,
+    function_words,
+    is_negated_at,
+    past_pattern,
+    shared_words,
+)
 from recall_loop.policy.facts.sentences import split_sentences
 from recall_loop.text.words.folding import UNSPACED, fold
 from recall_loop.text.words.languages import ENGLISH
@@ -145,6 +152,16 @@ class Statement:
     def dates(self) -> frozenset[str]:
         """Its weekdays, months and times of day."""
         return shared_words("dates").intersection(token for token, _ in self._found)
+
+    @cached_property
+    def denied(self) -> frozenset[str]:
+        """Those of its numbers and dates that it denies: 20 in "on the 27th, not the 20th"."""
+        values = self.numbers | self.dates
+        return frozenset(
+            token
+            for token, at in self._found
+            if token in values and any(is_negated_at(self._folded, at, language) for language in self._likely)
+        )
 
     @cached_property
     def capitalised(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ from typing import Any
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
 
-ENGLISH, CHINESE = "en", "zh"
+ENGLISH, CHINESE, GERMAN = "en", "zh", "de"
 # Of scripts that one language is taken for: its words can't be taken for another's.
 _SCRIPTS = (
     ("zh", re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")),
@@ -49,6 +49,8 @@ _SIGN_WEIGHT, _ENGLISH_BONUS, _SHORT_BONUS, _ENGLISH_SIGNS = 0.6, 0.8, 1.5, 8
 _INVERTED = frozenset("\u00a1\u00bf")
 # Of a question that may ask for a name.
 _NAMING_CHARACTERS = 300
+_VALUE_KINDS = ("date", "number")
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
@@ -123,14 +125,23 @@ _ENGLISH_NAMING = r"what\b.*\b(called|named)\b|what\b.*\bthe\s+(names?)\s+of\b|w
 
 @lru_cache(maxsize=1024)
 def naming_words(question: str, language: str) -> frozenset[str]:
-    """Return the word by which a question asks for a name, folded: "called" in "what is my dog called?"; mostly none.
+    """Return the words by which a question asks for a name, a date or a number, folded; mostly none.
 
-    What is asked for is the dog. A cat that "is called" something is no better an answer than "my dog is Rex".
+    "Called" in "what is my dog called?", "день" in "в какой день хор?": what is asked for is the dog, and the choir. A
+    cat that "is called" something is no better an answer than "my dog is Rex".
     """
     known = language_words().get(language)
     pattern = known.naming if known else _ENGLISH_NAMING if language == ENGLISH else ""
     found = re.search(rf"\b(?:{pattern})", question[:_NAMING_CHARACTERS], re.IGNORECASE) if pattern else None
-    return frozenset(fold(group) for group in found.groups() if group) if found else frozenset()
+    named = frozenset(fold(group) for group in found.groups() if group) if found else frozenset()
+    return named | (_kind_words(question[:_NAMING_CHARACTERS], known) if known else frozenset())
+
+
+def _kind_words(question: str, known: LanguageWords) -> frozenset[str]:
+    """Return the words that say what kind of answer is asked for; stop words don't matter."""
+    patterns = (known.answers[kind] for kind in _VALUE_KINDS if kind in known.answers)
+    matches = (match for pattern in patterns for match in re.finditer(pattern, question, re.IGNORECASE))
+    return frozenset(word for match in matches for word in _WORD.findall(fold(match.group())))
 
 
 def _applying(language: str) -> list[LanguageWords]:

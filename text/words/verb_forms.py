@@ -3,6 +3,8 @@
 The verbs stand in `verb_forms.tsv`, of languages in which notes ("Ich esse kein Fleisch") and questions ("Was
 isst Jonas nicht?") seldom share a form. English ones are among the related terms (`related_terms.py`).
 
+Neither does one tell that "Papa" is one's father: everyday words that mean the same stand in `same_words.tsv`.
+
 A state is told as often by how it began: "I moved to Oslo" tells where I live. Which verbs tell of which state stands
 in `events.tsv`.
 """
@@ -20,7 +22,7 @@ from recall_loop.text.words.stemming import stem
 
 
 def other_forms(word_stem: str, language: str) -> frozenset[str]:
-    """Return the other stems of the irregular verb that a stem is of; empty where there is none."""
+    """Return the other stems of the irregular verb that a stem is of, or of words for the same; mostly none."""
     return _forms().get(language, {}).get(word_stem, frozenset()) - {word_stem}
 
 
@@ -68,7 +70,7 @@ def _frozen(found: Mapping[str, Mapping[str, set[str]]]) -> Mapping[str, Mapping
 def _forms() -> Mapping[str, Mapping[str, frozenset[str]]]:
     """Return by language and stem all stems of the verb, or of the verbs that share this form."""
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for language, forms in _lines("verb_forms.tsv"):
+    for language, forms in (*_lines("verb_forms.tsv"), *_lines("same_words.tsv")):
         stems = {stem(form, language) for form in forms.split()}
         for each in stems:
             found[language][each] |= stems

@@ -2,7 +2,8 @@
 
 A question about nuts ("Nüsse") is about hazelnuts ("Haselnüsse"), and choir practice ("Chorprobe") is when the choir
 meets. No dictionary tells where a compound is to be split; the stems that the memory has tell it: one that ends as the
-query's stem does, with three letters or more ahead of it, or begins so.
+query's stem does, with three letters or more ahead of it, or begins so. The other way round a query's compound finds
+its own first and last word: whoever asks for the dentist's appointment ("Zahnarzttermin") may have noted "Zahnarzt".
 """
 
 from __future__ import annotations
@@ -69,10 +70,19 @@ def _widened(
 ) -> TermGroup:
     if len(group.stem) < _SHORTEST or has_digit(group.stem):
         return group
-    weights = dict.fromkeys(vocabulary.beginning_with(group.stem), FIRST_WEIGHT)
+    weights = dict.fromkeys((*vocabulary.beginning_with(group.stem), *_parts(group.stem, count)), FIRST_WEIGHT)
     weights |= dict.fromkeys(vocabulary.ending_in(group.stem), LAST_WEIGHT)
     for known, _ in group.variants:
         weights.pop(known, None)
     rows = count(list(weights)) if weights else {}
     best = sorted((stem for stem in weights if rows[stem]), key=lambda stem: (-weights[stem], -rows[stem], stem))
     return group._replace(variants=(*group.variants, *((stem, weights[stem]) for stem in best[:MOST_COMPOUNDS])))
+
+
+def _parts(stem: str, count: Callable[[Collection[str]], Mapping[str, int]]) -> list[str]:
+    """Return the longest stem of the memory with which a stem begins, and the longest with which it ends."""
+    lengths = range(len(stem) - _LEAST_REST, _SHORTEST - 1, -1)
+    first, last = [stem[:length] for length in lengths], [stem[-length:] for length in lengths]
+    rows = count([*first, *last]) if first else {}
+    longest = (next((part for part in parts if rows[part]), "") for parts in (first, last))
+    return [part for part in longest if part]

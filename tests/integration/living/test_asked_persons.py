@@ -26,6 +26,9 @@ def recalled(question: str, *told: str):
         ("Where does my brother live?", "My sister lives in Bergen."),
         ("Wo arbeite ich?", "Meine Frau arbeitet bei Siemens."),
         ("我住在哪里？", "我姐姐住在卑尔根。"),
+        ("¿Dónde vivo?", "Mi hermana vive en Bilbao."),
+        ("Где работаю?", "Жена работает в банке."),
+        ("Wann habe ich Geburtstag?", "Mein Chef hat am 3. Mai Geburtstag."),
     ],
 )
 def test_what_is_told_of_another_is_no_answer(question: str, told: str) -> None:
@@ -52,3 +55,49 @@ def test_what_was_just_talked_of_is_no_answer_either() -> None:
         request = {"messages": [*said, {"role": "user", "content": "Where do I work?"}], "user_id": "ada"}
         result = retrieve(request, store=memory.store)
     assert result.confidence.label == "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Where did I leave the keys to the bike?", "My wife has the keys to the bike."),
+        ("¿Dónde dejé las llaves del trastero?", "Mi mujer tiene las llaves del trastero."),
+        ("Où ai-je mis les clés de la cave ?", "C'est mon mari qui a les clés de la cave."),
+    ],
+)
+def test_who_has_what_i_put_somewhere_is_the_answer(question: str, told: str) -> None:
+    """It counted as somebody else's, and was low. Proves: CONF-3, LIVE-2."""
+    result = recalled(question, told)
+    assert result.facts[0].text == told
+    assert result.confidence.label in ("medium", "high")
+
+
+def test_a_sister_stays_where_she_lives_when_i_move() -> None:
+    """My move took the first place, and her town was marked as out of date. Proves: LIVE-4."""
+    with Memory() as memory:
+        for month, text in (("01", "My sister lives in Oslo."), ("03", "I moved to Bergen.")):
+            said = {"role": "user", "content": text, "timestamp": f"2024-{month}-01T09:00:00Z"}
+            memory.add([said], user_id="ada")
+        first = memory.recall("Where does my sister live?", user_id="ada").facts[0]
+    assert "Oslo" in first.text
+    assert first.superseded_by_hint is None
+
+
+@pytest.mark.parametrize(
+    ("question", "wished"),
+    [
+        ("Where do I live?", "I'd love to live in Lisbon some day."),
+        ("Wo wohne ich?", "Am liebsten würde ich in Hamburg wohnen."),
+        ("¿Dónde vivo?", "Ojalá pudiera vivir en Cádiz."),
+    ],
+)
+def test_what_is_wished_for_is_not_what_is(question: str, wished: str) -> None:
+    """It was called medium or high. Proves: CONF-3, LIVE-2."""
+    assert recalled(question, wished).confidence.label == "low"
+
+
+def test_a_wish_answers_what_is_wished_for() -> None:
+    """Proves: LIVE-2."""
+    result = recalled("Where would I love to live?", "I'd love to live in Lisbon some day.")
+    assert "Lisbon" in result.facts[0].text
+    assert result.confidence.label != "low"

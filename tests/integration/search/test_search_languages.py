@@ -99,10 +99,12 @@ def test_a_record_is_found_by_the_day_it_was_made(query):
         ("Ich vertrage keine Haselnüsse.", "Welche Nüsse darf ich nicht essen?", None),
         ("Donnerstags habe ich Chorprobe.", "Wann ist der Chor?", None),
         ("Sleutelkast in de gang.", "sleutel", "nl"),
+        ("Zahnarzt am 12. März um 8:15", "Wann ist der Zahnarzttermin?", None),
+        ("Der Schlüssel liegt im Schuppen.", "Wo ist der Kellerschlüssel?", None),
     ],
 )
 def test_a_word_finds_the_compounds_that_it_begins_or_ends(text, query, language):
-    """Proves: OPEN-4, SEARCH-1."""
+    """And a compound the words that it begins or ends with. Proves: OPEN-4, SEARCH-1."""
     others = ["Morgen wird es regnen.", "Der Nussknacker ist ein Ballett.", "Wir fahren an die See."]
     with MemoryStore.in_memory(embedder=_EnglishOnly()) as store:
         store.upsert([{"id": f"o{at}", "kind": "archival", "text": other} for at, other in enumerate(others)])

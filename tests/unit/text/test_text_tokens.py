@@ -194,6 +194,10 @@ def test_content_words_leave_stop_words_of_the_language_out() -> None:
         ("¿Cómo se llama mi perro?", ["perro"]),
         ("Comment s'appelle mon chien ?", ["chien"]),
         ("Как зовут мою собаку?", ["собаку"]),
+        ("В какой день хор?", ["хор"]),
+        ("An welchem Tag ist Chor?", ["chor"]),
+        ("Wie alt ist die Katze?", ["katze"]),
+        ("¿Qué día es la clase?", ["clase"]),
         ("What is it called?", ["called"]),
     ],
 )
@@ -212,9 +216,14 @@ def test_the_word_by_which_a_name_is_asked_for_is_no_content(question: str, expe
         ("empezó", "empiezo", "es"),
         ("boit", "bois", "fr"),
         ("préfère", "préférer", "fr"),
+        ("Vater", "Papa", "de"),
+        ("voiture", "bagnole", "fr"),
+        ("coche", "carro", "es"),
+        ("папы", "отец", "ru"),
+        ("爸爸", "父亲", "zh"),
     ],
 )
-def test_forms_of_an_irregular_verb_are_told_to_be_of_one(asked: str, said: str, language: str) -> None:
+def test_forms_of_one_verb_and_words_for_the_same_are_told_to_be_of_one(asked: str, said: str, language: str) -> None:
     """Proves: OPEN-4."""
     first, second = (stem(fold(word), language) for word in (asked, said))
     assert second in other_forms(first, language) | {first} and first not in other_forms(first, language)

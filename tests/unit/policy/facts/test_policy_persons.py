@@ -12,6 +12,9 @@ OTHERS = [
     ("What am I allergic to?", "My brother is allergic to nuts."),
     ("What car do I drive?", "Jonas drives a Volvo."),
     ("What is my favourite colour?", "Anna's favourite colour is green."),
+    ("What car do I drive?", "My older brother drives a Volvo."),
+    ("Quelle moto j'ai ?", "Mon beau-frère vend sa moto"),
+    ("Welches Auto fahre ich?", "Mein kleiner Bruder fährt einen Golf."),
     ("When was I born?", "He was born in 1970."),
     ("What do I study?", "The neighbour studies law."),
     ("Where does my sister live?", "I live in Oslo."),
@@ -24,12 +27,25 @@ OTHERS = [
     ("Где я живу?", "Моя сестра живёт в Бергене."),
     ("Где живёт моя сестра?", "Я живу в Осло."),
     ("我住在哪里？", "我姐姐住在卑尔根。"),
+    ("¿Dónde vivo?", "Mi hermana vive en Bilbao."),
+    ("¿Dónde vive mi hermano?", "Mi hermana vive en Bilbao."),
+    ("Où habite mon cousin ?", "Ma cousine habite à Lille."),
+    ("¿Qué estudio?", "Mi hermano estudia medicina."),
+    ("Где работаю?", "Жена работает в банке."),
+    ("Когда у меня день рождения?", "У начальника день рождения 3 мая"),
+    ("C'est quand mon anniversaire ?", "Mon patron fête son anniversaire le 3 mai"),
+    ("¿Cuándo es mi cumpleaños?", "El cumpleaños de mi jefe es el 3 de mayo"),
+    ("Когда мой день рождения?", "День рождения сестры 3 мая"),
+    ("我的生日是哪天？", "我老婆的生日是5月3号"),
+    ("Where did I leave my phone?", "My wife left her phone at the office."),
+    ("Où ai-je mis mon téléphone ?", "Ma femme a laissé son téléphone au bureau."),
     ("我姐姐住在哪里？", "我住在奥斯陆。"),
 ]
 OWN = [
     ("Where do I live?", "We live in Bergen."),
     ("Where do I live?", "My wife and I live in Bergen."),
     ("Where do I work?", "My job is at Siemens."),
+    ("What car do I drive?", "My car is a Volvo."),
     ("In which city do I work?", "They've put my desk in Turin."),
     ("Which editor do I use?", "Kakoune is the editor on my laptop."),
     ("When do I have judo?", "Judo is on Tuesdays."),
@@ -41,6 +57,17 @@ OWN = [
     ("Wann habe ich Judo?", "Training ist am Dienstag."),
     ("Quand est-ce que nous déménageons ?", "Il a fallu repousser le déménagement au 3 mai."),
     ("我什么时候练柔道？", "柔道课改在周二。"),
+    ("Where did I leave the keys?", "My wife has the keys."),
+    ("Wo habe ich den Schlüssel hingelegt?", "Den Schlüssel hat meine Frau"),
+    ("¿Dónde dejé las llaves?", "Mi mujer tiene las llaves"),
+    ("Où ai-je mis les clés ?", "C'est mon mari qui a les clés"),
+    ("Куда я положил ключи?", "ключи у жены"),
+    ("我把钥匙放哪儿了？", "钥匙在我老婆那儿"),
+    ("Where did I go in May?", "Went to Rome with my sister in May"),
+    ("Wo war ich im Mai?", "Mit meiner Schwester in Rom gewesen"),
+    ("¿Dónde vivo?", "Vivo con mi hermana en Valencia"),
+    ("¿De qué suma disponemos para el tejado?", "El presupuesto del tejado es de 9900 euros."),
+    ("Где я был в мае?", "ездил с сестрой в Сочи"),
 ]
 # Whom these are about isn't plain, or the answer is somebody else.
 ANYBODY = ["What did I tell my wife?", "Where does he live?", "What did you say?", "Where is the key?", "Was ist los?"]
@@ -74,3 +101,6 @@ def test_who_counts_their_own_children_asks_about_themselves() -> None:
     assert asked is not None
     assert asked.is_not_of("Tom has three children.")
     assert not any(map(asked.is_not_of, ("My children are called Ben and Tilly.", "We have two kids.")))
+    counted = asked_person("¿Cuántos hermanos tengo?", "es", counts=True)
+    assert counted is not None
+    assert not counted.is_not_of("Mi hermana se llama Inés.")

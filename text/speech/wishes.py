@@ -1,0 +1,36 @@
+"""Whether a text only tells what somebody wishes for: who would love to live in Lisbon doesn't (LIVE-2)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from functools import cache, lru_cache
+from importlib.resources import files
+
+# Of longer texts hardly any tells of a wish alone.
+_LONGEST = 200
+_SENTENCE = re.compile(r"[^.!?。！？\n]+")
+
+
+@lru_cache(maxsize=4096)
+def only_wishes(text: str) -> bool:
+    """Tell whether every sentence of a text tells of a wish ("I'd love to", "ojalá", "вот бы"), in six languages."""
+    sentences = [part for part in _SENTENCE.findall(_lower(text)) if part.strip()] if len(text) <= _LONGEST else []
+    return bool(sentences) and all(_pattern("wish").search(sentence) for sentence in sentences)
+
+
+def asks_for_wishes(question: str) -> bool:
+    """Tell whether a question may ask what somebody wishes for or wants."""
+    return bool(_pattern("asks").search(_lower(question)))
+
+
+def _lower(text: str) -> str:
+    return unicodedata.normalize("NFC", text).lower()
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    """Return the patterns of all languages as one: a short text doesn't tell its own."""
+    text = files("recall_loop.text.speech").joinpath("wishes.toml").read_text(encoding="utf-8")
+    return re.compile("|".join(lists[name] for lists in tomllib.loads(text).values()))
