@@ -118,12 +118,17 @@ class _Tree(NamedTuple):
         end = _not_deeper(self.depth(number)).search(self.text, start - 1)
         return self.text[start : end.start() + 1 if end else len(self.text)]
 
-    def numbers_of(self, part: str) -> Iterator[int]:
-        """Yield the numbers of the lines that have a part."""
-        at = self.text.find(part)
+    def numbers_of(self, name: str) -> Iterator[int]:
+        """Yield the numbers of the lines that have a name, with or without "~" before it, ascending.
+
+        The text is long: it is read once for both, and what merely ends like the name is left out.
+        """
+        end = f"{name}|"
+        at = self.text.find(end)
         while at >= 0:
-            yield bisect_right(self.starts, at) - 1
-            at = self.text.find(part, at + 1)
+            if self.text[at - 2 : at].removesuffix("~").endswith("|"):
+                yield bisect_right(self.starts, at) - 1
+            at = self.text.find(end, at + 1)
 
 
 @cache
@@ -136,8 +141,7 @@ def _tree() -> _Tree:
 
 def _lines_of(name: str) -> list[int]:
     """Return the numbers of the lines of a kind's meanings, in their order."""
-    tree = _tree()
-    return sorted({*tree.numbers_of(f"|{name}|"), *tree.numbers_of(f"|~{name}|")})
+    return list(dict.fromkeys(_tree().numbers_of(name)))
 
 
 def _enough_below(number: int) -> list[str]:
