@@ -212,8 +212,9 @@ def _letter_scores(text: str) -> list[float]:
                 break
     scores = [0.0] * len(NGRAM_LANGUAGES)
     for group, count in counts.items():
+        weight = math.log1p(count)
         for at, step in enumerate(known[group]):
-            scores[at] += math.log1p(count) * step
+            scores[at] += weight * step
     scale = NGRAM_STEP / math.sqrt(max(len(spelt.encode("utf-8", "replace")), 1))
     return [score * scale for score in scores]
 
