@@ -39,8 +39,8 @@ from recall_loop.policy.evidence.evidence_folding import (
     fact_ids,
     fold_messages,
 )
-from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
-from recall_loop.policy.evidence.repeats import fold_repeats
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.repeats import demote_duplicates, fold_repeats
 from recall_loop.policy.evidence.statements import acts_of, put_alike_negated_first
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template

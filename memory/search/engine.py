@@ -202,7 +202,8 @@ class _FilteredSearch:
                 )
             ranked |= {query: self._newest(query.parsed.options.limit) for query in queries if not query.parsed.text}
         rows = self.view.rows({row.rowid for best in ranked.values() for row in best})
-        return {query: self._response(query, rows, ranked.get(query, ()), allowed, stage.reason) for query in queries}
+        reason = self.store.degraded_reason or stage.reason
+        return {query: self._response(query, rows, ranked.get(query, ()), allowed, reason) for query in queries}
 
     def _response(
         self,
@@ -221,7 +222,7 @@ class _FilteredSearch:
             legs=query.parsed.legs,
             generation=self.store.generation,
             allowed=allowed,
-            degraded_reason=self.store.degraded_reason or reason,
+            degraded_reason=reason,
             corrected=query.corrected,
             time_range=query.parsed.time,
         )

@@ -8,7 +8,6 @@ whether it names a member of the asked kind.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 from recall_loop.state.agent_state import PoolEntry
@@ -21,7 +20,6 @@ LIST_SOURCES = frozenset((QuerySource.STATEMENT.value, QuerySource.MEMBER.value)
 _TOLD, _STATES, _OF_ITSELF, _LENGTH, _MEMBER = 0.35, 0.14, 0.08, 0.2, 0.23
 # Characters of a text that tells hardly anything, and of one that has room for all.
 _SHORT, _LONG = 30, 300
-_QUESTION_MARK = re.compile("[?\uff1f\u061f]")
 _QUESTION_TAIL = 60
 _DIGITS = 6
 # So many of the best records are looked through for new members.
@@ -30,7 +28,8 @@ MEMBER_DEPTH = 10
 
 def ends_in_question(text: str) -> bool:
     """Tell whether a question mark is among the last 60 characters of a turn."""
-    return _QUESTION_MARK.search(text, max(len(text) - _QUESTION_TAIL, 0)) is not None
+    tail = text[-_QUESTION_TAIL:]
+    return "?" in tail or "\uff1f" in tail or "\u061f" in tail
 
 
 def member_fit(entry: PoolEntry, names: frozenset[str], speaker: Role | None) -> float:

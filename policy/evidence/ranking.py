@@ -16,10 +16,6 @@ weights), in [0,1], where
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
 - evidence: its weight × (1 − 1/n) for n independent sources.
 
-Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one. Of the others,
-facts with two better ones of the same title lose the crowding weight's share of their score; where the question asks
-for a list, so do those with two better ones that name the same member, so that different members go first.
-
 Novelty: the facts that an iteration really added (STOP-1). A vector search always returns something unseen. So a fact
 is new only if its key is unseen among those that were similar enough, its similarity reaches the minimum, and it either
 enters the current best `max_facts` or raises the coverage.
@@ -28,20 +24,18 @@ enters the current best `max_facts` or raises the coverage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from recall_loop.policy.evidence.coverage import entry_terms
-from recall_loop.policy.evidence.members import ends_in_question, member_fit, member_group
+from recall_loop.policy.evidence.members import ends_in_question, member_fit
 from recall_loop.policy.question.periods import entry_created_at, time_fit
-from recall_loop.policy.question.titles import crowded_titles, entry_title, expected_speaker, title_references
+from recall_loop.policy.question.titles import expected_speaker, title_references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.time.time_expressions import TimeExpression
-from recall_loop.text.words.tokens import jaccard
 
-_DIGITS = 6
+SCORE_DIGITS = 6
 _DAY = 86_400.0
 _ASSISTING_ROLES = (Role.ASSISTANT, Role.TOOL)
 
@@ -146,7 +140,7 @@ def _score_entry(
         "evidence": settings.rank_evidence_weight * _diminishing_gain(len(set(entry["evidence_keys"]))),
     }
     score = min(max(sum(components.values()) / highest, 0.0), 1.0)
-    return RankedEntry(entry, round(score, _DIGITS), components)
+    return RankedEntry(entry, round(score, SCORE_DIGITS), components)
 
 
 def _member_component(entry: PoolEntry, settings: Settings, context: RankingContext) -> dict[str, float]:
@@ -203,51 +197,6 @@ def _recency(entry: PoolEntry, settings: Settings, reference: datetime) -> float
         return 0.0
     age = max((reference - made).total_seconds() / _DAY, 0.0)
     return float(0.5 ** (age / settings.rank_recency_half_life_days))
-
-
-def demote_duplicates(
-    ranked: Sequence[RankedEntry], threshold: float, crowding: float = 0.0, *, listed: bool = False
-) -> list[RankedEntry]:
-    """Move near-duplicates of a better fact to the end, in their order, and lower facts that better ones crowd.
-
-    Args:
-        ranked: facts, best first.
-        threshold: Jaccard overlap of two facts' stems from which they are near-duplicates, in [0,1].
-        crowding: share of its score that a fact loses if two better ones have its title, in [0,1].
-        listed: whether the question asks for a list; two better ones with its member then count, too.
-    """
-    distinct: list[RankedEntry] = []
-    repeated: list[RankedEntry] = []
-    by_size: dict[int, list[frozenset[str]]] = {}
-    for item in ranked:
-        terms = entry_terms(item.entry)
-        if _has_near(terms, by_size, threshold):
-            repeated.append(replace(item, near_duplicate=True))
-            continue
-        distinct.append(item)
-        by_size.setdefault(len(terms), []).append(terms)
-    return _lower_crowded(distinct, crowding, listed) + repeated
-
-
-def _lower_crowded(ranked: list[RankedEntry], crowding: float, listed: bool) -> list[RankedEntry]:
-    titles = [entry_title(item.entry) or (listed and member_group(item.entry)) or None for item in ranked]
-    if not crowding or not any(titles):
-        return ranked
-    lowered = (
-        replace(item, score=round(item.score * (1.0 - crowding), _DIGITS)) if crowded else item
-        for item, crowded in zip(ranked, crowded_titles(titles), strict=True)
-    )
-    # The sort is stable: of equal scores, even 0, the better one stays first.
-    return sorted(lowered, key=lambda item: -item.score)
-
-
-def _has_near(terms: frozenset[str], by_size: dict[int, list[frozenset[str]]], threshold: float) -> bool:
-    """Tell whether there is a set as similar as `threshold`; sets of too different sizes can't be."""
-    if threshold <= 0.0:
-        return bool(by_size)
-    least, most = len(terms) * threshold, len(terms) / threshold
-    near = (other for size, sets in by_size.items() if least <= size <= most for other in sets)
-    return any(jaccard(terms, other) >= threshold for other in near)
 
 
 def new_facts(

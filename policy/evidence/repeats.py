@@ -3,27 +3,38 @@
 Two records say the same if the same speaker says it of the same subject in the same words, or one in the words of the
 other and few more. Words that stand for a value (a number, a name) or negate make a difference: "at five" and "at six"
 are no repeats of each other. Stop words, order, word forms and words that only open a text don't count.
+
+Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one. Of the others,
+facts with two better ones of the same title lose the crowding weight's share of their score; where the question asks
+for a list, so do those with two better ones that name the same member, so that different members go first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
-from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.coverage import entry_terms
+from recall_loop.policy.evidence.members import member_group
+from recall_loop.policy.evidence.ranking import SCORE_DIGITS, RankedEntry
 from recall_loop.policy.facts.negation import negations
 from recall_loop.policy.facts.wording import read_statements
+from recall_loop.policy.question.titles import crowded_titles, entry_title
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import Role
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import stems, words
+from recall_loop.text.words.tokens import jaccard, stems, words
 
 _LONGEST = 600
 _LEAST_SHARE = 0.75
+# More than what a share of a number of terms may be off by.
+_ROUNDING = 1e-6
 # Each question about a conversation brings up much of what the one before it did.
 _KEPT_TEXTS = 2048
 _OPENING = re.compile(r"[^.:!…。：！\n]{2,40}[.:!…。：！]+\s*(?=\S)")
@@ -39,9 +50,9 @@ def fold_repeats(ranked: Sequence[RankedEntry]) -> list[RankedEntry]:
     again of what somebody told is nothing but an echo of it: it goes, whichever of the two ranks higher.
     """
     kept: list[RankedEntry] = []
-    found = _Found()
-    for item in ranked:
-        wording = _Wording.of(item.entry)
+    wordings = [_Wording.of(item.entry) for item in ranked]
+    found = _Found([each for each in wordings if each is not None])
+    for item, wording in zip(ranked, wordings, strict=True):
         if wording is None:
             kept.append(item)
             continue
@@ -59,10 +70,29 @@ def fold_repeats(ranked: Sequence[RankedEntry]) -> list[RankedEntry]:
     return kept
 
 
-class _Found:
-    """The wordings of the kept records, by what repeats of them have in common with them."""
+class _RareTerms:
+    """The terms of some sets in one order, the rarest first.
 
-    def __init__(self) -> None:
+    Sets that have a share of the larger one's terms in common lack few of them, so that they share one of their first
+    few; and hardly any others do, so that few have to be compared.
+    """
+
+    def __init__(self, sets: Iterable[frozenset[str]], least_share: float) -> None:
+        self._counts = Counter(chain.from_iterable(sets))
+        self._other_share = 1.0 - least_share
+
+    def first(self, terms: frozenset[str]) -> list[str]:
+        """Return so many first terms of a set that one of them is among those of every set that shares enough."""
+        most_others = int(self._other_share * len(terms) + _ROUNDING)
+        return sorted(sorted(terms), key=self._counts.__getitem__)[: most_others + 1]
+
+
+class _Found:
+    """The wordings of the kept records, by what repeats of them have in common with them; `wordings` are of all."""
+
+    def __init__(self, wordings: Sequence[_Wording]) -> None:
+        rare = _RareTerms((each.stems for each in wordings), _LEAST_SHARE)
+        self._first = {each: rare.first(each.stems) for each in wordings}
         self._wordings: dict[int, _Wording] = {}
         self._places: dict[tuple[object, ...], dict[str, list[int]]] = {}
 
@@ -70,13 +100,13 @@ class _Found:
         """Remember the wording of the record at a place; it replaces an earlier one there."""
         self._wordings[place] = wording
         having = self._places.setdefault(wording.owner, {})
-        for first in wording.first_stems:
+        for first in self._first[wording]:
             having.setdefault(first, []).append(place)
 
     def same(self, wording: _Wording) -> tuple[int, _Wording] | None:
         """Return place and wording of the first kept record that says the same."""
         having = self._places.get(wording.owner, {})
-        places = sorted({place for first in wording.first_stems if first in having for place in having[first]})
+        places = sorted({place for first in self._first[wording] if first in having for place in having[first]})
         return next(
             ((place, self._wordings[place]) for place in places if wording.repeats(self._wordings[place])), None
         )
@@ -123,12 +153,6 @@ class _Wording:
         self.stems = _stem_set(text)
 
     @cached_property
-    def first_stems(self) -> list[str]:
-        """So many first stems that one of them is among a repeat's, too."""
-        most_others = int((1 - _LEAST_SHARE) * len(self.stems))
-        return sorted(self.stems)[: most_others + 1]
-
-    @cached_property
     def _negations(self) -> frozenset[str]:
         return negations(self._text)
 
@@ -162,3 +186,42 @@ class _Wording:
         if self.speaker != other.speaker and self.assists == other.assists:
             return False
         return few.stems == many.stems or not (many.stems - few.stems) & many._values
+
+
+def demote_duplicates(
+    ranked: Sequence[RankedEntry], threshold: float, crowding: float = 0.0, *, listed: bool = False
+) -> list[RankedEntry]:
+    """Move near-duplicates of a better fact to the end, in their order, and lower facts that better ones crowd.
+
+    Args:
+        ranked: facts, best first.
+        threshold: Jaccard overlap of two facts' stems from which they are near-duplicates, in [0,1].
+        crowding: share of its score that a fact loses if two better ones have its title, in [0,1].
+        listed: whether the question asks for a list; two better ones with its member then count, too.
+    """
+    distinct: list[RankedEntry] = []
+    repeated: list[RankedEntry] = []
+    found = [entry_terms(item.entry) for item in ranked]
+    rare, having = _RareTerms(found, threshold), dict[str, list[frozenset[str]]]()
+    for item, terms in zip(ranked, found, strict=True):
+        first = rare.first(terms)
+        alike = (other for term in first for other in having.get(term, ()))
+        if any(jaccard(terms, other) >= threshold for other in alike) or (distinct and threshold <= 0.0):
+            repeated.append(replace(item, near_duplicate=True))
+            continue
+        distinct.append(item)
+        for term in first:
+            having.setdefault(term, []).append(terms)
+    return _lower_crowded(distinct, crowding, listed) + repeated
+
+
+def _lower_crowded(ranked: list[RankedEntry], crowding: float, listed: bool) -> list[RankedEntry]:
+    titles = [entry_title(item.entry) or (listed and member_group(item.entry)) or None for item in ranked]
+    if not crowding or not any(titles):
+        return ranked
+    lowered = (
+        replace(item, score=round(item.score * (1.0 - crowding), SCORE_DIGITS)) if crowded else item
+        for item, crowded in zip(ranked, crowded_titles(titles), strict=True)
+    )
+    # The sort is stable: of equal scores, even 0, the better one stays first.
+    return sorted(lowered, key=lambda item: -item.score)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.evidence_folding import fold_messages
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
-from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
+from recall_loop.policy.evidence.ranking import rank_entries
+from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.planning.query_forms import make_query
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit

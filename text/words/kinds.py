@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import accumulate
+from itertools import chain
 from typing import NamedTuple
 
 from recall_loop.text.words.folding import fold
@@ -61,16 +61,17 @@ def _everyday(language: str) -> Mapping[str, tuple[str, ...]]:
     Other languages are left alone: to cut their words may take a dictionary of their own.
     """
     table: dict[str, tuple[str, ...]] = {}
-    for line in _lines("everyday_kinds.tsv"):
+    for line in _text("everyday_kinds.tsv").splitlines():
+        if line.startswith("#"):
+            continue
         known, kinds, members = line.split("\t")
         for kind in fold(kinds).split("|") if known == language else ():
             table[" ".join(stem(word, language) for word in words(kind))] = tuple(fold(members).split("|"))
     return table
 
 
-def _lines(name: str) -> tuple[str, ...]:
-    text = files("recall_loop.text.words").joinpath(name).read_text(encoding="utf-8")
-    return tuple(line for line in text.splitlines() if not line.startswith("#"))
+def _text(name: str) -> str:
+    return files("recall_loop.text.words").joinpath(name).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1024)
@@ -118,26 +119,29 @@ class _Tree(NamedTuple):
         end = _not_deeper(self.depth(number)).search(self.text, start - 1)
         return self.text[start : end.start() + 1 if end else len(self.text)]
 
-    def numbers_of(self, part: str) -> Iterator[int]:
-        """Yield the numbers of the lines that have a part."""
-        at = self.text.find(part)
+    def numbers_of(self, name: str) -> Iterator[int]:
+        """Yield the numbers of the lines that have a name, with or without "~" before it, ascending.
+
+        The text is long: it is read once for both, and what merely ends like the name is left out.
+        """
+        end = f"{name}|"
+        at = self.text.find(end)
         while at >= 0:
-            yield bisect_right(self.starts, at) - 1
-            at = self.text.find(part, at + 1)
+            if self.text[at - 2 : at].removesuffix("~").endswith("|"):
+                yield bisect_right(self.starts, at) - 1
+            at = self.text.find(end, at + 1)
 
 
 @cache
 def _tree() -> _Tree:
-    lines = _lines("kinds.txt")
-    return _Tree(
-        "".join(f"{line}\n" for line in lines), array("L", accumulate((len(line) + 1 for line in lines), initial=0))
-    )
+    text = _text("kinds.txt")
+    text = text[text.index("\n0\t") + 1 :]  # behind the comment
+    return _Tree(text, array("L", chain((0,), (end.end() for end in re.finditer("\n", text)))))
 
 
 def _lines_of(name: str) -> list[int]:
     """Return the numbers of the lines of a kind's meanings, in their order."""
-    tree = _tree()
-    return sorted({*tree.numbers_of(f"|{name}|"), *tree.numbers_of(f"|~{name}|")})
+    return list(dict.fromkeys(_tree().numbers_of(name)))
 
 
 def _enough_below(number: int) -> list[str]:

@@ -223,15 +223,16 @@ def _letter_scores(text: str) -> list[float]:
                 break
     scores = [0.0] * len(NGRAM_LANGUAGES)
     for group, count in counts.items():
+        weight = math.log1p(count)
         for at, step in enumerate(known[group]):
-            scores[at] += math.log1p(count) * step
+            scores[at] += weight * (step - _ZERO)
     scale = NGRAM_STEP / math.sqrt(max(len(spelt.encode("utf-8", "replace")), 1))
     return [score * scale for score in scores]
 
 
 @cache
-def _ngrams() -> Mapping[str, tuple[int, ...]]:
-    """Return by group of letters how many steps it says for each of `NGRAM_LANGUAGES`."""
+def _ngrams() -> Mapping[str, bytes]:
+    """Return by group of letters how many steps it says for each of `NGRAM_LANGUAGES`, as the file has them."""
     lines = files("recall_loop.text.words").joinpath("language-ngrams.tsv").read_text(encoding="utf-8").split("\n")
     pairs = (line.split("\t") for line in lines if line and not line.startswith("# "))
-    return {group: tuple(ord(character) - _ZERO for character in steps) for group, steps in pairs}
+    return {group: steps.encode("ascii") for group, steps in pairs}

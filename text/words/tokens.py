@@ -266,6 +266,10 @@ def query_terms(query: str) -> frozenset[str]:
     any word (emoji, punctuation) gives its normalised parts, a blank one the empty set. Unlike `content_words` this
     ignores word order: a word that belongs to the question form (`long` with `how`) is dropped wherever it is.
     """
+    return _known_query_terms(query) if len(query) <= _KEPT_CHARACTERS else _query_terms(query)
+
+
+def _query_terms(query: str) -> frozenset[str]:
     found = words(query)
     language = text_language(query)
     every = set(found)
@@ -274,6 +278,9 @@ def query_terms(query: str) -> frozenset[str]:
     kept = every - stop_words(language)
     chosen = kept - tails or kept or every
     return frozenset(stem(word, language) for word in chosen) or frozenset(normalise(query).split())
+
+
+_known_query_terms = lru_cache(maxsize=_KEPT_TEXTS)(_query_terms)
 
 
 def fact_key(record: Record) -> str:

@@ -137,13 +137,12 @@ class _QuickScorer:
 
     def gains(self, features: Values) -> Values:
         """Return the sum over all trees for each row [n]."""
-        count = len(self.values)
-        failed = features[:, self.feature] > self.threshold
-        left = np.full((len(features), count), _ALL, dtype=np.uint16)
-        for at, kept in enumerate(self.kept):
-            left &= np.where(failed[:, at * count : (at + 1) * count], kept, _ALL_LEAVES)
-        first = _LOWEST_BIT[left]
-        total: Values = self.values[np.arange(count), first].sum(axis=1)
+        # Rows stand behind one another, so that whole features are copied and not single values.
+        failed = np.ascontiguousarray(features.T)[self.feature] > self.threshold[:, None]
+        kept = np.where(failed.reshape(*self.kept.shape, len(features)), self.kept[:, :, None], _ALL_LEAVES)
+        first = _LOWEST_BIT[np.bitwise_and.reduce(kept, axis=0, initial=_ALL_LEAVES)]
+        # Summed row by row: in another order the last digits would be others.
+        total: Values = np.ascontiguousarray(np.take_along_axis(self.values, first, axis=1).T).sum(axis=1)
         return total
 
 

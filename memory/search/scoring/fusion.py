@@ -46,10 +46,14 @@ def query_slices(starts: Starts, size: int) -> list[slice]:
 
 
 def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
-    """Divide by the query's best value; negative values count as 0, unless all are: then the least of them is best."""
-    if not len(signal):
+    """Divide by the query's best value; negative values count as 0, unless all are: then the least of them is best.
+
+    `signal` is one of n candidates [n], or several of them [s, n].
+    """
+    size = signal.shape[-1]
+    if not size:
         return signal
-    best = np.maximum.reduceat(signal, starts)[query_numbers(starts, len(signal))]
+    best = np.maximum.reduceat(signal, starts, axis=-1)[..., query_numbers(starts, size)]
     shares = np.divide(np.maximum(signal, 0.0), best, out=np.zeros_like(signal), where=best > 0.0)
     below = best < 0.0
     if below.any():
@@ -59,7 +63,7 @@ def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
 
 def sum_of_shares(signals: Mapping[str, Signal], starts: Starts) -> Signal:
     """Return the sum of all signals, each as a share of its query's best value: 0 to the number of signals."""
-    total: Signal = np.sum([share_of_best(signal, starts) for signal in signals.values()], axis=0)
+    total: Signal = share_of_best(np.array(list(signals.values())), starts).sum(axis=0)
     return total
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.embed.onnx_model import return_freed_memory
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.tenant_cache import TenantCache
@@ -36,7 +37,10 @@ class TenantCaches:
         now = now_microseconds()
         if now >= kept.next_expiry:
             kept.expire(now)
-        if kept.has_grown() or not known:
+        grown = kept.has_grown()
+        if grown:  # to load an index or vectors takes several times what is kept of them
+            return_freed_memory()
+        if grown or not known:
             self._shrink()
         return kept
 

@@ -126,7 +126,10 @@ class View:
 
     def pieces_of(self, rowids: NDArray[np.int64]) -> PieceTable:
         """Return the pieces of those of `rowids` that are long records and allowed."""
-        allowed, table = self._allowed(rowids), self._cache().pieces()
+        table = self._cache().pieces()
+        if table is not None and not len(table.rowids):
+            return table
+        allowed = self._allowed(rowids)
         if table is None:
             table = row_queries.read_pieces(self._database, self.tenant, self._source.dimension, allowed)
         return table.among(allowed)
@@ -245,8 +248,8 @@ class View:
 
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
-        wanted = [int(rowid) for rowid in rowids]
-        allowed = [int(rowid) for rowid in self._allowed(wanted)]
+        wanted = _numbers(rowids).tolist()
+        allowed = self._allowed(wanted).tolist()
         cache = self._cache()
         with cache.lock:
             found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}

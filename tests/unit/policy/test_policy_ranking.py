@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recall_loop.policy.evidence.ranking import demote_duplicates, new_facts, rank_entries, streak_without_gain
+from recall_loop.policy.evidence.ranking import new_facts, rank_entries, streak_without_gain
+from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.evidence.statements import states_something
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.state.settings.settings import Settings

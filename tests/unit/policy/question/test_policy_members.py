@@ -8,7 +8,8 @@ from datetime import datetime
 import pytest
 
 from recall_loop.policy.evidence.members import MEMBER_DEPTH, count_new_members, member_fit
-from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.planning.member_queries import (
     MOST_LOOKED_UP,
     MOST_WORDS,

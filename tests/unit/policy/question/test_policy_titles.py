@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
+from recall_loop.policy.evidence.ranking import rank_entries
+from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.question.titles import crowded_titles, entry_title, title_references, without_qualifier
 from recall_loop.state.settings.settings import Settings
 
