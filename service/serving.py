@@ -153,8 +153,8 @@ def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announ
 def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
     from uvicorn import Server
 
+    from recall_loop.graph.frozen_heap import freeze_heap
     from recall_loop.service.app import create_app
-    from recall_loop.service.process.frozen_heap import freeze_heap
 
     app = create_app(config, settings=settings)
     with bind_socket(config) as sock:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import IO, Any
 
 from recall_loop.graph.batch.batch_requests import run_request
+from recall_loop.graph.frozen_heap import freeze_heap
 from recall_loop.memory.store.embed.onnx_model import limit_threads
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError
@@ -35,6 +36,7 @@ def main() -> None:
         pickle.dump((None, WorkerError(f"a worker process can't open the store: {error}")), replies)
         replies.flush()
         return
+    freeze_heap()
     with store, ThreadPoolExecutor(max_workers=setup["threads"]) as pool:
         reply = partial(_write_reply, replies, threading.Lock())
         with suppress(EOFError):  # nothing more comes

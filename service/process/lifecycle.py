@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
+from recall_loop.graph.frozen_heap import freeze_heap
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
@@ -25,7 +26,6 @@ from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
-from recall_loop.service.process.frozen_heap import freeze_heap
 from recall_loop.service.workers.remote_writer import open_service_store
 from recall_loop.service.workers.supervisor import watch_parent
 from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError

@@ -1,4 +1,4 @@
-"""Garbage collection in a process that is the service's own."""
+"""Garbage collection in a process of our own: a worker of the service or of a batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def freeze_heap() -> None:
     """Take everything that is there by now, modules above all, out of Python's garbage collection.
 
     A full collection would go through all of it every hundred retrievals or so, while the whole process waits: for a
-    tenth of a second on a slow machine. Only for a process that holds nothing but the service.
+    tenth of a second on a slow machine. Only for a process of our own that holds nothing else.
     """
     gc.collect()
     gc.freeze()
