@@ -10,6 +10,7 @@ long texts: a correction is said in a few words.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -52,6 +53,8 @@ _VOICE = ("kind", "role", "user_id", "agent_id")
 
 
 _SUBJECT_WORDS, _SHORT = 3, 3
+# A single letter is mostly a unit: 20p and 22p have nothing in common.
+_UNIT = re.compile(r"[a-z\u00df-\u00ff\u0430-\u044f]")
 _ASKED_VALUE = "#"
 """Stands before the numbers and names of a question among its terms."""
 
@@ -277,7 +280,7 @@ def _comparable(older: Statement, newer: Statement) -> bool:
     """Tell whether two statements have enough in common; what costs least is asked first."""
     if older.terms.isdisjoint(newer.stems) and older.topics.isdisjoint(newer.topics):
         return False
-    shared = older.terms & newer.terms
+    shared = {term for term in older.terms & newer.terms if not _UNIT.fullmatch(term)}
     if older.text == newer.text or not shared or not newer.tells:
         return False
     if all(term[0] == "=" for term in shared) and max(len(older.tokens), len(newer.tokens)) > PLAIN_WORDS:

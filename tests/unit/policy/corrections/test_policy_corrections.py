@@ -94,6 +94,12 @@ UNRELATED = [
     ("Our kettle is from Braun.", "Our kettle has changed colour.", "Which kettle do we have?"),
     ("Rented the unit from Mr Pugh for 640 a month", "Pugh sold the building", "How much is the rent?"),
     ("I play chess with Tom in Cork.", "Tom moved to Oslo.", "Where do I play chess?"),
+    ("Swimming is Saturdays 9:15, bring 20p", "Changed energy supplier, 22p a unit", "What time is swimming?"),
+    (
+        "The car's MOT runs out in November",
+        "Drove to Mum's, the car felt heavy on the left",
+        "When does the MOT run out?",
+    ),
     ("Milk comes every other day at 6", "Oat milk: switched from Vitasoy to Oatly", "How often is milk delivered?"),
     ("Insurance is with Aviva", "Car insurance: changed to Direct Line", "Who is the insurance with?"),
     ("Unser Ofen ist von Miele.", "Unser Ofen hat die Farbe gewechselt.", "Welchen Ofen haben wir?"),
