@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ from recall_loop.policy.evidence.statements import (
     states_something,
     without_lines,
 )
-from recall_loop.policy.facts.persons import AskedPerson, asked_person
+from recall_loop.policy.facts.persons import AskedPerson, asked_by_name, asked_person
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -83,6 +83,7 @@ class RunContext:
     _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
     _stating: dict[str, tuple[str, bool]] = field(default_factory=dict)
     _stated: dict[str, tuple[PoolEntry, PoolEntry]] = field(default_factory=dict)
+    _asked_person: AskedPerson | None = None
 
     @property
     def wants_answer(self) -> bool:
@@ -112,6 +113,7 @@ class RunContext:
         """Return all entries of the pool, best first. The pool grows only where the iteration is counted up."""
         if self._ranking is None or self._ranking[0] != state["iteration"]:
             entries, question = state["evidence_pool"].values(), self.question
+            self._note_asked_person(entries)
             people = question.name_terms if question.listed else None
             ranked = rank_entries(
                 entries, self.settings, self.reference_time, question.text, question.event_times, people
@@ -148,19 +150,29 @@ class RunContext:
             self._stating[entry["key"]] = (text, stating)
         return stating
 
-    @cached_property
-    def _asked_person(self) -> AskedPerson | None:
-        """Whom the question is about, where somebody else's statement is plainly no answer."""
+    def _note_asked_person(self, entries: Iterable[PoolEntry]) -> None:
+        """Note whom the question is about, where somebody else's statement is plainly no answer."""
+        asked = self._find_asked_person(entries)
+        if asked != self._asked_person:
+            self._asked_person = asked
+            self._supported.clear()
+            self._stated.clear()
+
+    def _find_asked_person(self, entries: Iterable[PoolEntry]) -> AskedPerson | None:
         question = self.question
         # "I" refers to nobody that was talked of before, and in German any noun may look like a name.
         named = set(question.names).difference(question.referents) if question.language != GERMAN else ()
-        if question.about_questions or named or question.asked is AnswerKind.PERSON:
+        if question.about_questions or question.asked is AnswerKind.PERSON:
             return None
+        if named:
+            (name, *others), told = named, (entry["record"]["text"] for entry in entries)
+            return None if others else asked_by_name(question.text, question.language, name, told)
         return asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
 
     def tells_of_another(self, entry: PoolEntry) -> bool:
         """Tell whether a record is about somebody else than the question."""
-        return self._asked_person is not None and self._asked_person.is_not_of(entry["record"]["text"])
+        asked = self._asked_person
+        return asked is not None and not asked.said(entry) and asked.is_not_of(entry["record"]["text"])
 
     def is_evidence(self, entry: PoolEntry) -> bool:
         """Tell whether a record may be evidence for whom the question is about (CONF-3)."""
@@ -180,7 +192,8 @@ class RunContext:
 
     def _stated_of_asked(self, entry: PoolEntry) -> PoolEntry:
         stated = as_evidence(entry, self.terms)
-        return stated if self._asked_person is None else without_lines(stated, self._asked_person.is_not_of)
+        asked = self._asked_person
+        return stated if asked is None or asked.said(entry) else without_lines(stated, asked.is_not_of)
 
     def misleads(self, entry: PoolEntry) -> bool:
         """Tell whether a record was found by an event that tells nothing of the state that is asked for."""

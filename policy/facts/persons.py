@@ -9,12 +9,13 @@ a person, and a statement that speaks of its teller too ("my wife and I").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.state.agent_state import PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
@@ -50,6 +51,7 @@ class AskedPerson:
         stems: the stems of the question.
         seeks: whether it asks where the one who asks has put something, which somebody else may have.
         wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
+        name: the relative's name, folded, where the question has it; a statement that has it, too, is theirs.
     """
 
     language: str
@@ -58,12 +60,18 @@ class AskedPerson:
     stems: frozenset[str]
     seeks: bool = False
     wishes: bool = False
+    name: str = ""
+
+    def said(self, entry: PoolEntry) -> bool:
+        """Tell whether a record is by the one whose name the question has, or has them as its subject."""
+        record = entry["record"]
+        return bool(self.name) and self.name in words(f"{record.get('author') or ''} {record.get('subject') or ''}")
 
     def is_not_of(self, text: str) -> bool:
         """Tell whether a statement is about somebody else, or about nothing but a wish."""
         if self.kin is None and not (self.owns or self.seeks or self.wishes) and only_wishes(text):
             return True
-        return len(text) <= _LONGEST and _is_of_another(text, self)
+        return len(text) <= _LONGEST and self.name not in words(text) and _is_of_another(text, self)
 
 
 def asked_person(question: str, language: str, *, counts: bool = False) -> AskedPerson | None:
@@ -87,6 +95,33 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
     if said.asker or len(relatives) > 1 or None in relatives:
         return None
     return AskedPerson(language, next(iter(relatives)), False, asked)
+
+
+def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) -> AskedPerson | None:
+    """Return whom a question is about that names one person, if one of some statements says whose relative that is.
+
+    "My sister Ruth is vegan" says that Ruth is a sister: what one tells of oneself answers no question about her.
+    """
+    known, called = person_words().get(language), fold(name)
+    if known is None:
+        return None
+    for text in told:
+        found = words(text) if len(text) <= _LONGEST else []
+        for at in (at for at, word in enumerate(found) if word == called):
+            kin = known.kin.get(_person_beside(found, at, language, known))
+            if kin is not None:
+                return AskedPerson(language, kin, False, frozenset(stems(question, language)), name=called)
+    return None
+
+
+def _person_beside(found: Sequence[str], at: int, language: str, known: PersonWords) -> str:
+    """Return the word that tells who a name is: "my sister Ruth", "Ruth, my sister", "Ruth is my sister"; else ""."""
+    before = found[max(at - _AFTER_NAME, 0) : at]
+    if before and known.whose.isdisjoint(before) and (person := person_stem(before[-1], language, known)):
+        return person
+    behind = [word for word in found[at + 1 : at + 1 + _AFTER_NAME] if word not in _BEING]
+    own = behind and behind[0] in shared_words("possessives") - known.third - known.whose
+    return person_stem(behind[1], language, known) if own and len(behind) > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -180,7 +215,7 @@ def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
 
 def _is_of_no_such_relative(text: str, said: _Persons, kin: int, known: PersonWords) -> bool:
     """Tell whether a text tells of its teller alone, or of other relatives only; a name may be anybody's."""
-    if said.third or _opening_name(text):
+    if said.third or (_opening_name(text) and not has_first_person(text, text_language(text))):
         return False
     relatives = {known.kin.get(person) for person in said.persons}
     return not relatives.intersection((kin, None)) if relatives else said.teller

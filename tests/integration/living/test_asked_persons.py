@@ -72,6 +72,25 @@ def test_who_has_what_i_put_somewhere_is_the_answer(question: str, told: str) ->
     assert result.confidence.label in ("medium", "high")
 
 
+@pytest.mark.parametrize(
+    ("question", "who", "told"),
+    [
+        ("Where did Ruth get married?", "My sister Ruth is vegan.", "We got married in Whitby."),
+        ("Where does Ruth work?", "Ruth is my sister.", "I work at Siemens."),
+        ("¿Dónde vive Carla?", "Mi hija Carla tiene 27 años.", "Vivo en Vigo."),
+        ("Где работает Вера?", "Моя сестра Вера не ест мяса.", "Я работаю в банке."),
+    ],
+)
+def test_a_relative_is_known_by_name(question: str, who: str, told: str) -> None:
+    """What one tells of oneself was taken for an answer, at `high`. Proves: CONF-3, LIVE-2."""
+    with Memory() as memory:
+        memory.add([{"role": "user", "content": text} for text in (who, told)], user_id="ada")
+        result = memory.recall(question, user_id="ada")
+    assert result.stop.reason != "covered"
+    assert result.facts[0].text == who
+    assert result.confidence.score < 0.6
+
+
 def test_a_sister_stays_where_she_lives_when_i_move() -> None:
     """My move took the first place, and her town was marked as out of date. Proves: LIVE-4."""
     with Memory() as memory:
