@@ -191,12 +191,9 @@ class Statement:
 
     @cached_property
     def changed(self) -> str:
-        """The stem of the first content word behind that mark, if nobody is named as "I" or "we" before it; else ""."""
-        first, function, speakers = (
-            min(self._marked, default=0),
-            function_words(self.language),
-            shared_words("speakers"),
-        )
+        """The stem of the first content word behind that mark; empty where another clause begins with "I" or "we"."""
+        first, speakers = min(self._marked, default=0), shared_words("speakers")
+        function = function_words(self.language)
         behind = (token for token, at in self._found if at > first and at not in self._marked)
         word = next((token for token in behind if token not in function or token in speakers), "")
         return "" if word in speakers else _term(word, self.language)
