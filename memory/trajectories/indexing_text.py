@@ -10,11 +10,11 @@ own (GUARD-8).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import RunData, ToolUse, run_from_record
+from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage, run_from_record
 from recall_loop.state.types import Role
 
 # Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
@@ -79,13 +79,21 @@ def _steps(run: RunData) -> list[_Step]:
     for message in run.messages():
         steps += [_Step(call, call.error) for call in message.tool_calls]
         if message.error:
-            waiting = [step for step in steps if step.call and not step.error] if message.role is Role.TOOL else []
-            own = [step for step in waiting if step.call and step.call.id == message.tool_call_id is not None]
-            if own or waiting:
-                (own or waiting)[-1].error = message.error
-            else:
+            failed = _call_of(message, steps)
+            if failed is None:
                 steps.append(_Step(None, message.error))
+            else:
+                failed.error = message.error
     return steps
+
+
+def _call_of(message: TurnMessage, steps: Sequence[_Step]) -> _Step | None:
+    """Return the call that a tool's message is the result of: by its id, else the last one that has no error yet."""
+    if message.role is not Role.TOOL:
+        return None
+    calls = [step for step in steps if step.call and not step.error]
+    own = [step for step in calls if step.call and message.tool_call_id and step.call.id == message.tool_call_id]
+    return next(reversed(own or calls), None)
 
 
 def _described(call: ToolUse, failed: ToolUse | None) -> str:

@@ -19,7 +19,7 @@ _NEAR = 30
 # The signs of the patterns in the lists, and what they stand for.
 _PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$(),])")
 # Right behind these a word says which thing it is, and not that something ended: "the left side", "my retired uncle".
-_NAMING = re.compile(r"\b(?:the|an?|my|your|his|her|its|our|their)\s+$")
+_DETERMINER = re.compile(r"\b(?:the|an?|my|your|his|her|its|our|their)\s+$")
 _GAP = r"\s+((?:\S+\s+){0,3}?)"
 _SIGNS_OF_PATTERNS = {
     " ... ": _GAP,
@@ -44,7 +44,7 @@ def find_marks(folded: str, language: str) -> dict[str, frozenset[int]]:
         for match in pattern.finditer(folded):
             if kind in _NEGATABLE and _negation(language).search(folded, max(match.start() - _NEAR, 0), match.start()):
                 continue
-            if kind == "over" and language == ENGLISH and _NAMING.search(folded, 0, match.start()):
+            if kind == "over" and language == ENGLISH and _DETERMINER.search(folded, 0, match.start()):
                 continue
             gaps = (range(*match.span(gap)) for gap in range(1, pattern.groups + 1))
             found[kind] = found.get(kind, frozenset()).union(range(*match.span())).difference(*gaps)

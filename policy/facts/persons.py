@@ -71,7 +71,7 @@ class AskedPerson:
         """Tell whether a statement is about somebody else, or about nothing but a wish."""
         if self.kin is None and not (self.owns or self.seeks or self.wishes) and only_wishes(text):
             return True
-        return len(text) <= _LONGEST and self.name not in words(text) and _is_of_another(text, self)
+        return len(text) <= _LONGEST and _is_of_another(text, self)
 
 
 def asked_person(question: str, language: str, *, counts: bool = False) -> AskedPerson | None:
@@ -88,9 +88,8 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
         return None
     if not said.persons or (counts and said.asker):
         seeks = not known.where.isdisjoint(said.words) and any(word.startswith(known.putting) for word in said.words)
-        known_asker = said.asker or said.owns
-        wishes = asks_for_wishes(question)
-        return AskedPerson(language, None, not said.asker, asked, seeks, wishes) if known_asker else None
+        wishes, plain = asks_for_wishes(question), said.asker or said.owns
+        return AskedPerson(language, None, not said.asker, asked, seeks, wishes) if plain else None
     relatives = {known.kin.get(person) for person in said.persons}
     if said.asker or len(relatives) > 1 or None in relatives:
         return None
@@ -106,7 +105,7 @@ def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) 
     if known is None:
         return None
     for text in told:
-        found = words(text) if len(text) <= _LONGEST else []
+        found = words(text) if len(text) <= _LONGEST and called in fold(text) else []
         for at in (at for at, word in enumerate(found) if word == called):
             kin = known.kin.get(_person_beside(found, at, language, known))
             if kin is not None:
@@ -194,6 +193,8 @@ def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Itera
 
 @lru_cache(maxsize=4096)
 def _is_of_another(text: str, asked: AskedPerson) -> bool:
+    if asked.name in words(text):
+        return False
     languages = dict.fromkeys((asked.language, text_language(text)))  # that of a short text may not show
     return any(_tells_of_another(text, asked, language) for language in languages if language in person_words())
 
