@@ -43,6 +43,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.repeats import demote_duplicates, fold_repeats
 from recall_loop.policy.evidence.statements import acts_of, put_alike_negated_first
 from recall_loop.policy.prompting.briefing import render_memory_lines
+from recall_loop.policy.question.amounts import may_answer
 from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
 from recall_loop.state.context import Context
@@ -182,12 +183,13 @@ def _confidence(
 
 
 def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the facts that state something, with only what they state: nothing else makes a result surer (LIVE-2).
+    """Return the facts that state what may be asked for, with only that: nothing else makes a result surer (LIVE-2).
 
     What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
     """
-    stating = (item for item in ranked if run.is_evidence(item.entry))
-    return [replace(item, entry=_judged(run.evidence(item.entry), run.misleads(item.entry))) for item in stating]
+    stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.is_evidence(item.entry)]
+    told = (item for item in stating if may_answer(run.question, item.entry))
+    return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
 
 
 def _judged(entry: PoolEntry, misleading: bool) -> PoolEntry:

@@ -18,7 +18,6 @@ question has names, that record's window must hold at least one of them (the anc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,29 +25,22 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from recall_loop.policy.evidence.state_events import StateEvents
+from recall_loop.policy.question.amounts import has_number
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, says_when
-from recall_loop.text.words.languages import ENGLISH, language_words
+from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import index_stems, stem_line, stems, text_language, words
+from recall_loop.text.words.tokens import index_stems, stem_line, stems, words
 from recall_loop.text.words.verb_forms import other_forms
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
 _WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
 _PHRASE_SHARE = 2 / 3
-_NUMBER_WORDS = word_set(
-    """one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen dozen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million once twice
-    first second third couple"""
-)
-# Han numerals stand between no blanks, and one alone is part of many other words.
-_DIGIT = re.compile(r"\d|[一二两三四五六七八九十百千万亿零]{2}")
 # Between a word and its preposition that tell something from the other side; and words that lie between at most.
 _GAP, _MOST_BETWEEN = " * ", 7
 _PREPOSITIONS = ("after", "at", "by", "for", "of", "to", "with")
@@ -237,16 +229,9 @@ def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
     if kind == AnswerKind.DATE:
         return entry["record"].get("created_at") is not None or says_when(text)
     if kind == AnswerKind.NUMBER:
-        return _has_number(text)
+        return has_number(text)
     author = entry["record"].get("author") or ""
     return bool(_terms(author) - question_terms) or any(_terms(name) - question_terms for name in find_entities(text))
-
-
-@lru_cache(maxsize=4096)
-def _has_number(text: str) -> bool:
-    found = words(text)
-    known = language_words().get(text_language(text))
-    return bool(_DIGIT.search(text)) or not (known.numbers if known else _NUMBER_WORDS).isdisjoint(found)
 
 
 def entry_text(entry: PoolEntry) -> str:

@@ -63,6 +63,7 @@ class LanguageWords:
         asking: verbs of asking and reporting.
         pronouns: pronouns of the third person.
         numbers: numbers in words.
+        amounts: words that tell how much, many or often without a number.
         naming: pattern of questions for a name; its group is the word that asks for it. Empty = none.
         answers: patterns of questions by the kind of answer that they ask for, as they are written.
         lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
@@ -76,6 +77,7 @@ class LanguageWords:
     asking: frozenset[str]
     pronouns: frozenset[str]
     numbers: frozenset[str]
+    amounts: frozenset[str]
     answers: Mapping[str, str]
     naming: str
     lists: str
@@ -86,7 +88,7 @@ class LanguageWords:
     @classmethod
     def from_lists(cls, lists: Mapping[str, Any]) -> LanguageWords:
         """Return the words of one table of `languages.toml`."""
-        names = ("question", "asking", "pronouns", "numbers", "loans")
+        names = ("question", "asking", "pronouns", "numbers", "amounts", "loans")
         found = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
         stop = frozenset(fold(lists["stop"]).split()) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))

@@ -1,0 +1,56 @@
+"""Amounts: what may answer a question for an age, a price, a count or how often (CONF-3).
+
+However close a record is to such a question, it is no answer without a number, a word such as "several", or a time, in
+itself or in what stands around it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from recall_loop.policy.question.answer_kinds import AnswerKind
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.agent_state import PoolEntry
+from recall_loop.text.time.time_expressions import says_when
+from recall_loop.text.words.languages import language_words
+from recall_loop.text.words.stop_words import word_set
+from recall_loop.text.words.tokens import text_language, words
+
+_NUMBER_WORDS = word_set(
+    """one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen dozen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million once twice
+    first second third couple"""
+)
+_AMOUNT_WORDS = word_set(
+    """both half pair several few many lots plenty all none nobody nothing zero free daily weekly monthly yearly
+    annually hourly always never rarely seldom sometimes often constantly time times each every baby newborn toddler
+    teenager pensioner"""
+)
+# Han numerals stand between no blanks; one alone is part of many other words, unless a unit follows.
+_HAN_UNITS = "个岁次位本条张只台天年周元块件层间套点"
+_DIGIT = re.compile(rf"\d|[一二两三四五六七八九十百千万亿零]{{2}}|[二两三四五六七八九十百千万][{_HAN_UNITS}]")
+
+
+def may_answer(question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record may hold the amount that a question asks for; True where it asks for anything else too."""
+    if question.asked is not AnswerKind.NUMBER or len(question.parts) > 1:
+        return True
+    return any(tells_amount(text) for text in (entry["record"]["text"], entry["window"]))
+
+
+@lru_cache(maxsize=4096)
+def tells_amount(text: str) -> bool:
+    """Tell whether a text has a number, a word such as "several" or "every", or a time."""
+    if has_number(text) or says_when(text):
+        return True
+    known = language_words().get(text_language(text))
+    return not (known.amounts if known else _AMOUNT_WORDS).isdisjoint(words(text))
+
+
+@lru_cache(maxsize=4096)
+def has_number(text: str) -> bool:
+    """Tell whether a text has a number, in digits or in words."""
+    found = words(text)
+    known = language_words().get(text_language(text))
+    return bool(_DIGIT.search(text)) or not (known.numbers if known else _NUMBER_WORDS).isdisjoint(found)

@@ -1,0 +1,86 @@
+"""What tells no amount is no evidence where one is asked for, in six languages. Proves: CONF-3."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop import Memory
+from recall_loop.policy.question.amounts import tells_amount
+from recall_loop.state.types import ConfidenceLabel
+
+
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        ("My sister Imke works as a glazier.", "How old is my sister?"),
+        ("Meine Schwester Silke arbeitet als Glaserin.", "Wie alt ist meine Schwester?"),
+        ("Nuestra perra se llama Canela.", "¿Cuántos años tiene nuestra perra?"),
+        ("Notre chien s'appelle Tonnerre.", "Quel âge a notre chien ?"),
+        ("Моя сестра Глафира работает геодезистом.", "Сколько лет моей сестре?"),
+        ("我姐姐沈洁是测量员。", "我姐姐多大了？"),
+    ],
+)
+def test_what_tells_no_amount_leaves_the_result_low(told, question):
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add(told)
+        result = memory.recall(question)
+    assert result.facts[0].text == told
+    assert result.confidence.label is ConfidenceLabel.LOW
+
+
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        ("My sister turned forty-one.", "How old is my sister?"),
+        (
+            "Meine Schwester ist einundvierzig Jahre alt, sie wurde am 3. Mai 1984 geboren.",
+            "Wie alt ist meine Schwester?",
+        ),
+        ("Nuestra perra tiene siete años.", "¿Cuántos años tiene nuestra perra?"),
+        ("Notre chien a sept ans.", "Quel âge a notre chien ?"),
+        ("Моей сестре сорок два года.", "Сколько лет моей сестре?"),
+        ("我姐姐七岁。", "我姐姐多大了？"),
+    ],
+)
+def test_a_told_amount_is_evidence(told, question):
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add(told)
+        assert memory.recall(question).confidence.label is not ConfidenceLabel.LOW
+
+
+def test_another_part_of_a_question_needs_no_amount():
+    """Proves: CONF-3."""
+    told = "My sister Imke works as a glazier in Bergen."
+    with Memory() as memory:
+        memory.add(told)
+        parts = memory.recall("What does my sister work as? How old is she?")
+        assert parts.confidence.score > memory.recall("How old is my sister?").confidence.score == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I see her every weekend.",
+        "The whole family, all of them.",
+        "Nobody.",
+        "Wir haben ein paar Hühner.",
+        "Tenemos varias gallinas.",
+        "Plusieurs fois.",
+        "Несколько раз.",
+        "没有人。",
+        "我们的猫七岁了。",
+        "Since March.",
+        "A dozen or so.",
+    ],
+)
+def test_words_of_quantity_and_times_tell_an_amount(text):
+    """Proves: CONF-3."""
+    assert tells_amount(text)
+
+
+@pytest.mark.parametrize("text", ["Our dog is called Pickle.", "Wotan ist unser Hund.", "我家在昆明，离火车站很近。"])
+def test_other_statements_tell_none(text):
+    """Proves: CONF-3."""
+    assert not tells_amount(text)
