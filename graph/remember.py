@@ -181,7 +181,9 @@ class _MessageRecorder:
             extracted = self._extract_facts(recorded, self._chat_client)
             outcome["facts"] = {name: getattr(extracted, field) for name, field in _FACT_COUNTS.items()}
             if extracted.failure is not None:
-                _log.warning("facts not extracted", extra={"failure": extracted.failure["reason"]})
+                _log.warning(
+                    "facts not extracted: %(reason)s", extracted.failure, extra={"failure": extracted.failure["reason"]}
+                )
                 outcome["failures"].append({"step": "facts", **extracted.failure})
         if self._options.trajectory:
             outcome["trajectory_id"] = record_turn(

@@ -91,7 +91,8 @@ def _retrying(settings: Settings, deadline: float) -> Retrying:
 
 def _log_failure(tries: RetryCallState) -> None:
     error = tries.outcome.exception() if tries.outcome else None
-    _log.warning("search failed", extra={"attempt": tries.attempt_number, "error_type": type(error).__name__})
+    kind = type(error).__name__
+    _log.warning("search failed: %s", kind, extra={"attempt": tries.attempt_number, "error_type": kind})
 
 
 def _searches(plan: Plan, run: RunContext) -> Iterator[tuple[list[int], dict[str, Any]]]:

@@ -79,7 +79,7 @@ def _is_in_scope(run: RunContext) -> bool:
     except StoreUnusableError:  # the caller's to mend
         raise
     except StoreUnavailableError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("scope not counted", extra={"error_type": type(error).__name__})
+        _log.warning("scope not counted: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return True
 
 

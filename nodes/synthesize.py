@@ -134,7 +134,7 @@ def _demote_superseded(ranked: list[RankedEntry], run: RunContext) -> list[Ranke
     try:
         found = run.store.superseded_sources(run.scope, facts) if facts else {}
     except StoreError as error:
-        _log.warning("superseded facts not read", extra={"error_type": type(error).__name__})
+        _log.warning("superseded facts not read: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return ranked
     return demote_superseded(ranked, {source: Supersession(*by) for source, by in found.items()})
 

@@ -65,7 +65,7 @@ class FactReader:
                 found = ExtractionResult(failure={"reason": "embedder", "detail": error.told}, unread=len(messages))
             total = _sum(total, found)
         if total.failure is not None:
-            _log.warning("facts not extracted", extra={"failure": total.failure["reason"]})
+            _log.warning("facts not extracted: %(reason)s", total.failure, extra={"failure": total.failure["reason"]})
         return replace(added, facts=total)
 
 

@@ -251,7 +251,11 @@ class FallbackChain(Generic[T]):
         form = "OpenAI's format" if speaks_openai else "the format of the model's provider"
         error = classify_error(outcome.error or TimeoutError(), form)
         if error.reason is FailureReason.ERROR:  # the failure's own words name no class
-            _log.warning("a model's call failed", extra={"error_type": type(outcome.error).__name__})
+            _log.warning(
+                "a model's call failed: %s",
+                type(outcome.error).__name__,
+                extra={"error_type": type(outcome.error).__name__},
+            )
         if error.reason is FailureReason.TIMEOUT:
             error = self._too_late(call)
         if error.reason in _PROMPT_COUNTED_REASONS:

@@ -126,7 +126,7 @@ def make_memory_tool(
         except InvalidInputError as error:
             raise ToolException(str(error)) from error
         except (StoreError, EmbedderError) as error:
-            _log.warning("memory not searched", extra={"error_type": type(error).__name__})
+            _log.warning("memory not searched: %s", type(error).__name__, extra={"error_type": type(error).__name__})
             raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
 
     return StructuredTool.from_function(

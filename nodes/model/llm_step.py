@@ -21,6 +21,10 @@ from recall_loop.state.types import Strategy, ToolName
 from recall_loop.text.words.snippets import estimate_tokens
 
 _R = TypeVar("_R", bound=BaseModel)
+# Each follows from a failure that was logged, or from a limit that the caller has set.
+_EXPECTED = frozenset(
+    {FailureReason.CIRCUIT_OPEN, FailureReason.CALL_LIMIT, FailureReason.TOKEN_LIMIT, FailureReason.TIME_LIMIT}
+)
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +47,9 @@ def ask_model(
     reply = run.chat_client.ask(prompt, schema, _limits(run, state, spare), on_text)
     failure = reply.failure
     if failure is not None:
-        _log.warning("language model failed", extra={"step": step, "failure": failure.reason.value})
+        level = logging.DEBUG if failure.reason in _EXPECTED else logging.WARNING
+        reason = failure.reason.value
+        _log.log(level, "language model failed: step %s, %s", step, reason, extra={"step": step, "failure": reason})
     entry = _step(state, step, failure)
     entry |= {
         "rung": reply.method,

@@ -28,7 +28,7 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     try:
         return order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
     except StoreError as error:
-        _log.warning("corrections not looked for", extra={"error_type": type(error).__name__})
+        _log.warning("corrections not looked for: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return ranked
 
 

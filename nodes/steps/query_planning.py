@@ -91,7 +91,7 @@ def _corrected_question(run: RunContext) -> str | None:
         whole = view.derived_from_vocabulary(SpellingVocabulary)
         known = corrected_query(asked, ReadableVocabulary(whole, view.frequency_within), SPELLING_LEVEL)
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("spelling not checked", extra={"error_type": type(error).__name__})
+        _log.warning("spelling not checked: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return None
     return likely_slips(asked, known)
 
@@ -107,7 +107,7 @@ def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> lis
     try:
         frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("no bridges", extra={"error_type": type(error).__name__})
+        _log.warning("no bridges: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return []
     return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
 
@@ -123,7 +123,7 @@ def _member_words(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -
     try:
         frequencies, rows = view.frequency_within(frozenset().union(*words.values())), view.count()
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("no members looked up", extra={"error_type": type(error).__name__})
+        _log.warning("no members looked up: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return []
     return words_not_told(words_in_memory(words, frequencies, rows), ranked, run.question.language)
 

@@ -43,5 +43,5 @@ def _read(ids: Sequence[str], run: RunContext) -> Sequence[Record]:
     try:
         return run.store.get(ids, scope=run.scope) if ids else ()
     except StoreError as error:
-        _log.warning("records not read", extra={"error_type": type(error).__name__})
+        _log.warning("records not read: %s", type(error).__name__, extra={"error_type": type(error).__name__})
         return ()

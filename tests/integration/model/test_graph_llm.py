@@ -190,6 +190,16 @@ def test_an_endpoint_that_is_gone_is_asked_once(world, behaviour):
     assert {each["failure"] for each in result.metadata["llm"]["failures"]} == {"circuit_open"}
 
 
+def test_a_log_line_says_what_failed_and_why_once(world, caplog):
+    """Proves: LOOP-8. What follows from the first failure is told at debug level."""
+    with ChatEndpoint(ScriptedPlanner(), Behaviour.SERVER_ERROR) as endpoint, caplog.at_level("DEBUG", "recall_loop"):
+        result = run(world, endpoint, NOTHING, settings=quick_settings(llm_retries=0))
+    told = [each for each in caplog.records if "language model failed" in each.getMessage()]
+    assert len(told) == len(result.metadata["llm"]["failures"]) > 1
+    warned = [each.getMessage() for each in told if each.levelname == "WARNING"]
+    assert warned == ["language model failed: step plan, server_error"]
+
+
 def test_a_model_that_repeats_itself_adds_nothing_and_takes_nothing(world):
     """Proves: LOOP-4 (its queries pass the same filter), QUERY-5 (the generator fills in)."""
 
