@@ -1,4 +1,4 @@
-"""A store in a folder that can't be written, as on a read-only disk: it is read, and a sound one isn't called damaged."""
+"""A store in a folder that can't be written, as on a read-only disk: a sound one isn't called damaged."""
 
 from __future__ import annotations
 
