@@ -77,6 +77,13 @@ class Parser(argparse.ArgumentParser):
         children = {id(child): child for child in self._verbs.choices.values()}
         return [leaf for child in children.values() for leaf in child.leaf_parsers()]
 
+    def parse_known_args(self, *given: Any, **options: Any) -> Any:
+        """Parse arguments; what isn't known is an error of the verb that it was given to, whose help lists what is."""
+        namespace, unknown = super().parse_known_args(*given, **options)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
+
     def error(self, message: str) -> NoReturn:
         """Write the error and where to read on, and exit with 2."""
         self.exit(FAILED, f"{PROGRAM}: error: {one_line(message)} (see `{self.prog} --help`)\n")
@@ -147,12 +154,13 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
-    from recall_loop.cli.core.common import read_settings
+    from recall_loop.cli.core.common import read_settings, warn_of_unknown_variables
     from recall_loop.telemetry.logs import start_logging
 
     settings = read_settings(args)
     stop_logging = start_logging(settings.log_format, settings.log_level, content=settings.trace_content)
     try:
+        warn_of_unknown_variables()
         return int(import_module(VERBS[args.verb]).run(args, settings))
     finally:
         stop_logging()

@@ -158,7 +158,7 @@ def build_graph(
 
     Raises:
         InvalidInputError: a setting in the environment, the calibration file, `llm`, `store`, `output`, `inputs` or
-            `outputs` is not allowed. At run time: the value of a mapped key of the parent doesn't fit.
+            `outputs` is not allowed. At run time: the parent has no such key, or its value doesn't fit.
     """
     if output not in OUTPUTS:
         raise InvalidInputError("output", output, "message or state")

@@ -18,7 +18,7 @@ from langgraph.types import Command
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
-from recall_loop.graph.parent_messages import Reducer, appends, new_blocks, reducers_of, with_ids
+from recall_loop.graph.parent_messages import Reducer, appends, channels_of, new_blocks, reducers_of, with_ids
 from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
 from recall_loop.state.request import RetrieveRequest
@@ -28,6 +28,8 @@ _MESSAGES = "messages"
 _INPUTS = tuple(get_type_hints(InputState))
 _RESULTS = tuple(get_type_hints(ResultState))
 _BY_SEND = "__pregel_push"
+# LangGraph's own channels of a graph.
+_INTERNAL = ("__", "branch:", "join:")
 
 
 class _EnteredInput(dict[str, Any]):
@@ -43,11 +45,13 @@ class GraphCall:
         is_sent: as a node to which a `Send` hands an input of its own; the messages in it are not the parent's, so only
             what the graph adds goes back.
         reducers: those of the parent, by key.
+        keys: those of the parent's state; empty where they aren't known.
     """
 
     is_node: bool = False
     is_sent: bool = False
     reducers: Mapping[str, Reducer] = field(default_factory=dict)
+    keys: Collection[str] = ()
 
     @property
     def has_parents_state(self) -> bool:
@@ -64,7 +68,9 @@ class GraphCall:
         if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("langgraph."):
             return cls()
         path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
-        return cls(is_node=True, is_sent=path[0] == _BY_SEND, reducers=reducers_of(config))
+        channels = channels_of(config)
+        keys = [name for name in channels if not name.startswith(_INTERNAL)]
+        return cls(is_node=True, is_sent=path[0] == _BY_SEND, reducers=reducers_of(channels), keys=keys)
 
 
 DIRECT_CALL = GraphCall()
@@ -117,10 +123,11 @@ class ParentKeys:
         `Send`) is read under the graph's own names too.
 
         Raises:
-            InvalidInputError: the value of a mapped key doesn't fit; names the parent's key.
+            InvalidInputError: the value of a mapped key doesn't fit, or the parent has no such key; names it.
         """
         if given is None or isinstance(given, Command | _EnteredInput):
             return given
+        self._check_known(call)
         if not call.has_parents_state and len(self.inputs) == 1 and _MESSAGES in self.inputs.values():
             return given
         taken = set(self.inputs.values())
@@ -132,6 +139,18 @@ class ParentKeys:
         if _MESSAGES in read and self._are_appended(call):
             read[_MESSAGES] = with_ids(read[_MESSAGES])
         return _EnteredInput({name: values[name] for name in own if name in values} | read)
+
+    def _check_known(self, call: GraphCall) -> None:
+        """Check that the parent has the keys: one that is misspelt would be read as absent, and written nowhere."""
+        if not call.keys:
+            return
+        read = self.inputs if call.has_parents_state else {}
+        written = self.outputs if self.are_named or len(self.outputs) == 1 else {}
+        for name, pairs in (("inputs", read), ("outputs", written)):
+            for ours, theirs in pairs.items():
+                if theirs not in call.keys:
+                    allowed = f"a key of the parent's state: {', '.join(call.keys)}"
+                    raise InvalidInputError(f"{name}.{ours}", theirs, allowed)
 
     def _are_appended(self, call: GraphCall) -> bool:
         return _MESSAGES in self.outputs and appends(call.reducers.get(self.outputs[_MESSAGES]))

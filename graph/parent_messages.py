@@ -19,14 +19,19 @@ Reducer = Callable[[Any, Any], Any]
 _READER = "__pregel_read"
 
 
-def reducers_of(config: RunnableConfig | None) -> dict[str, Reducer]:
-    """Return the reducers of the graph that calls a node with `config`, by key.
+def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
+    """Return the channels of the graph that calls a node with `config`, by key; LangGraph's own ones too.
 
     LangGraph hands a node a reader of the graph's channels; no public way leads to them.
     """
     reader = ((config or {}).get("configurable") or {}).get(_READER)
-    channels = [part for part in getattr(reader, "args", ()) if isinstance(part, Mapping)]
-    found = {name: getattr(channel, "operator", None) for part in channels for name, channel in part.items()}
+    parts = [part for part in getattr(reader, "args", ()) if isinstance(part, Mapping)]
+    return {name: channel for part in parts for name, channel in part.items()}
+
+
+def reducers_of(channels: Mapping[str, Any]) -> dict[str, Reducer]:
+    """Return the reducers of channels, by key."""
+    found = {name: getattr(channel, "operator", None) for name, channel in channels.items()}
     return {name: reducer for name, reducer in found.items() if callable(reducer)}
 
 

@@ -96,7 +96,7 @@ class RecallLoopRetriever(BaseRetriever):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise invalid_input_from(error) from error
+            raise invalid_input_from(error, schema=type(self).model_json_schema()) from error
         self._scope = validate_model(Scope, {name: getattr(self, name) for name in _SCOPE} | {"mode": self.scope})
         self._check_options()
 

@@ -28,12 +28,14 @@ _log = logging.getLogger(__name__)
 def evaluate_progress(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
     """Return the update with the iteration's gain and the route that follows from it."""
     run = resources.run(state, runtime)
-    update = _novelty(state, run) if state["plan"]["queries"] and state["in_scope"] else {}
+    searched = bool(state["plan"]["queries"]) and state["in_scope"]
+    update = _novelty(state, run) if searched else {}
     current: AgentState = {**state, **update}  # type: ignore[typeddict-item]
-    if update:
+    if searched:
         _log_queries(current, run)
     update |= _decide(current, run, runtime.stream_writer)
-    runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
+    if searched:  # the gain of the round before isn't told again where nothing was left to ask
+        runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
     return update
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -20,13 +23,14 @@ from recall_loop.memory.store.files.store_place import ALLOWED_PLACES, checked_p
 from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.settings.settings import Settings
+from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_log = logging.getLogger(__name__)
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
@@ -40,6 +44,20 @@ def read_settings(args: argparse.Namespace) -> Settings:
     if "llm_base_url" in given and settings.llm_model is None:
         raise InvalidInputError("--base-url", given["llm_base_url"], "a URL together with --model")
     return settings
+
+
+def warn_of_unknown_variables() -> None:
+    """Log the variables that begin as those of settings do and are none: a misspelt one changes nothing."""
+    given = sorted(name for name in os.environ if name.startswith(ENV_PREFIX))
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    if any(name.startswith(f"{ENV_PREFIX}SERVICE_") for name in given):
+        from recall_loop.service.core.config import SERVICE_ENV_PREFIX, ServiceConfig
+
+        known |= {f"{SERVICE_ENV_PREFIX}{name.upper()}" for name in ServiceConfig.model_fields}
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.85)
+            _log.warning("%s is no setting%s", name, f"; {near[0]} is one" if near else "")
 
 
 def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:

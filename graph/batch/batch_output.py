@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from recall_loop.graph.batch.batch_requests import CompletedLines, ResultLine
-from recall_loop.memory.store.files.store_files import acquire
+from recall_loop.memory.store.files.store_files import acquire, errors_naming
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import StopReason
 
@@ -56,22 +56,26 @@ class ResultsFile:
 
     def append(self, lines: Iterable[ResultLine]) -> None:
         """Write lines; they are on disk when this returns."""
-        self._file.write(b"".join(_dump(line) + b"\n" for line in lines))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with errors_naming(self._path):
+            self._file.write(b"".join(_dump(line) + b"\n" for line in lines))
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with errors_naming(self._path):  # it writes what a full disk didn't take before
+            self._file.close()
 
     def __enter__(self) -> ResultsFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         empty = kind is not None and self._new and os.fstat(self._file.fileno()).st_size == 0
-        self.close()
-        if empty:  # the run never began; the same command may be given again
-            self._path.unlink(missing_ok=True)
+        try:
+            self.close()
+        finally:
+            if empty:  # the run never began; the same command may be given again
+                self._path.unlink(missing_ok=True)
 
     def _open(self, resume: bool) -> BinaryIO:
         try:

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Dialect
 
 _LOG = logging.getLogger(__name__)
+# For callers from Python, over HTTP and MCP, and for those of the command line.
+_WHAT_TO_FORGET = (
+    "filters, a rule or content types, at least one of them; everything of a user, an agent, a conversation or a "
+    "tenant is erased instead (`erase`, POST /api/memory/erasure, `recall-loop store delete`)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ def forgettable(
     if filters is not None and filters.min_similarity is not None:
         raise InvalidInputError("min_similarity", filters.min_similarity, "none: it is of results, not of records")
     if rule is None and content_types is None and (filters is None or filters == Filters()):
-        raise InvalidInputError("filters", None, "filters, a rule or content types; `erase` deletes a whole scope")
+        raise InvalidInputError("filters", None, _WHAT_TO_FORGET)
     if filters is not None and filters.include_superseded is None:
         filters = filters.model_copy(update={"include_superseded": True})
     predicate = compile_predicate(scope, filters, content_types, dialect=dialect)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, zip_longest
 
+from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, QueryNarrowing, QueryOutcome
 from recall_loop.state.types import QuerySource
+from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.words.languages import asking_words
 from recall_loop.text.words.related_terms import RelatedTerms, related_terms
 from recall_loop.text.words.tokens import content_words, jaccard, query_terms, stems, text_language
@@ -70,8 +72,8 @@ def fallback_queries(
 
     Related terms, single words and pairs of words fill the list only if the question gives fewer than six queries that
     are no repeats of each other; three content words besides verbs of asking are enough for six. The list is empty only
-    if the question has no content word, its window no name, and there is no goal. Without `periods` no query is
-    restricted to records from the times that the question names.
+    if the question has no content word and isn't about who asks, its window has no name, and there is no goal. Without
+    `periods` no query is restricted to records from the times that the question names.
     """
     queries: list[PlannedQuery] = []
     repeats = RepeatFilter({}, REPEAT_SIMILARITY)
@@ -137,8 +139,17 @@ def _filling_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
 
 
 def main_query(question: AnalysedQuestion) -> str:
-    """Return the whole question as one query, with the referents of its pronouns."""
-    return " ".join(filter(None, [*question.referents, content_query(question.text)]))
+    """Return the whole question as one query, with the referents of its pronouns.
+
+    What asks in stop words alone about who asks ("Who am I?", "What do I like?") stays as it stands.
+    """
+    text = " ".join(filter(None, [*question.referents, content_query(question.text)]))
+    return text or (question.text if _is_about_speaker(question) else "")
+
+
+def _is_about_speaker(question: AnalysedQuestion) -> bool:
+    named = not shared_words("speakers").isdisjoint(question.all_words)
+    return named or has_first_person(question.text, question.language)
 
 
 def _keywords(question: AnalysedQuestion) -> str:

@@ -197,14 +197,22 @@ def not_found_problem(what: str, record_id: str) -> ProblemError:
     return ProblemError(404, f"There is no {what} with this id.", field="id", value=record_id[:200])
 
 
-def _reject_query_params(request: Request) -> None:
-    name = next(iter(request.query_params), None)
-    if name is not None and not request.scope["route"].dependant.query_params:
-        raise InvalidInputError(name, request.query_params[name], "no such parameter: this address takes none")
+def _check_query_params(request: Request) -> None:
+    schema = _schema(request, "query") if request.query_params else None
+    for name, value in request.query_params.items():
+        if schema is None:
+            raise InvalidInputError(name, value, "no such parameter: this address takes none")
+        given = request.query_params.getlist(name)
+        if len(given) > 1 and not _takes_several(schema.get("properties", {}).get(name, {})):
+            raise InvalidInputError(name, given, "this parameter once")
 
 
-# For `dependencies=[…]`: what a route without query parameters is given isn't accepted and ignored (SEARCH-2).
-NoQueryParams = Depends(_reject_query_params)
+def _takes_several(part: Mapping[str, Any]) -> bool:
+    return any(option.get("type") == "array" for option in [part, *part.get("anyOf", ())])
+
+
+# For `dependencies=[…]`: what a route is given in its address and doesn't take isn't accepted and ignored (SEARCH-2).
+CheckedQueryParams = Depends(_check_query_params)
 
 
 def problem_from_validation(request: Request, error: RequestValidationError) -> ProblemError:

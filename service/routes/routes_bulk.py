@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import current_executor
-from recall_loop.service.core.problems import NoQueryParams
+from recall_loop.service.core.problems import CheckedQueryParams
 from recall_loop.service.middleware.dependencies import (
     NDJSON_MEDIA_TYPES,
     NdjsonBody,
@@ -39,7 +39,7 @@ def _text(description: str, example: str) -> dict[str, Any]:
     "/bulk",
     summary="Write any number of records",
     response_class=Response,
-    dependencies=[NdjsonBody, NoQueryParams],
+    dependencies=[NdjsonBody, CheckedQueryParams],
     responses={
         200: {
             "description": "One JSON object a line: for each line that was sent, then for all of them.",

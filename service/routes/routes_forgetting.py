@@ -7,14 +7,14 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import NoQueryParams, json_response
+from recall_loop.service.core.problems import CheckedQueryParams, json_response
 from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, StoreDep
 from recall_loop.service.models.record_models import ForgetResult
 from recall_loop.service.models.search_models import ScopeFields
 from recall_loop.state.scope import Filters, RetentionRule
 from recall_loop.state.types import ContentTypes
 
-router = APIRouter(prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, NoQueryParams])
+router = APIRouter(prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, CheckedQueryParams])
 
 
 class ForgetRequest(ScopeFields):

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from recall_loop.graph.memories.memory import Memory
 from recall_loop.memory.intake.files.ingest import export_line
 from recall_loop.service.core.deadline import blocking, current_executor
-from recall_loop.service.core.problems import NoQueryParams, json_response
+from recall_loop.service.core.problems import CheckedQueryParams, json_response
 from recall_loop.service.middleware.dependencies import (
     NDJSON_MEDIA_TYPES,
     CallerDep,
@@ -25,7 +25,7 @@ from recall_loop.service.models.memory_models import AddRequest, AddResponse, ad
 from recall_loop.service.models.record_models import ExportParams, MemoryOverview
 from recall_loop.state.scope import Filters, Scope
 
-router = APIRouter(prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, NoQueryParams])
+router = APIRouter(prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, CheckedQueryParams])
 _LINES_AT_ONCE = 100
 _LINES: dict[str, Any] = {
     NDJSON_MEDIA_TYPES[0]: {

@@ -11,7 +11,7 @@ from recall_loop.memory.store.tables.prepared_records import WriteStatus
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
-    NoQueryParams,
+    CheckedQueryParams,
     ProblemError,
     json_response,
     not_found_problem,
@@ -39,7 +39,7 @@ from recall_loop.state.records.records import AnyRecord
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
-router = APIRouter(prefix="/api/memory/records", tags=["records"], dependencies=[JsonBody, NoQueryParams])
+router = APIRouter(prefix="/api/memory/records", tags=["records"], dependencies=[JsonBody, CheckedQueryParams])
 RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
 _ONE = f"/{{record_id:{ID_CONVERTOR}}}"
 

@@ -15,14 +15,14 @@ from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.run import retrieve, stream_retrieve
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
-from recall_loop.service.core.problems import logged_problem, problem_document
+from recall_loop.service.core.problems import CheckedQueryParams, logged_problem, problem_document
 from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, require_own_tenant, service_of
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Identifier
 
-router = APIRouter(prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody])
+router = APIRouter(prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody, CheckedQueryParams])
 _PING_SECONDS = 15.0
 
 EXAMPLES: dict[str, Any] = {

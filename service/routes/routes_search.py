@@ -9,12 +9,12 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.result_display import parse_profile, response_to_json
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import NoQueryParams, json_response
+from recall_loop.service.core.problems import CheckedQueryParams, json_response
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
 
-router = APIRouter(dependencies=[JsonBody, NoQueryParams])
+router = APIRouter(dependencies=[JsonBody, CheckedQueryParams])
 
 
 @router.post("/api/memory/search", tags=["search"], summary="Search once", response_model=SearchResults)

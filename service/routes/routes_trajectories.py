@@ -14,7 +14,7 @@ from recall_loop.memory.trajectories.scoring.pending_scores import add_trajector
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
-    NoQueryParams,
+    CheckedQueryParams,
     ProblemError,
     json_response,
     not_found_problem,
@@ -40,7 +40,7 @@ from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType, Identifier
 
-router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, NoQueryParams])
+router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, CheckedQueryParams])
 RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]
 _ONE = f"/{{run_id:{ID_CONVERTOR}}}"
 _EXAMPLES: dict[str, Any] = {

@@ -112,6 +112,7 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
         (["retrieve", "x", "--store", "nowhere"], "nowhere"),
         (["batch", "none.jsonl", "-o", "out.jsonl", "--store", "s"], "none.jsonl"),
         (["demo", "--all", "--question", "x"], "--question"),
+        (["add", "x", "--kind", "fact"], "unrecognized arguments: --kind fact (see `recall-loop add --help`)"),
     ],
 )
 def test_wrong_use_is_one_line_and_two(
@@ -131,6 +132,17 @@ def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setenv("NOVELTY_PATIENCE", "none")
     assert main(["store", "info", "--store", "s"]) == 2
     assert "novelty_patience" in error_line(capsys).lower()
+
+
+def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RECALL_LOOP_MAXFACTS", "5")
+    monkeypatch.setenv("RECALL_LOOP_SERVICE_PROT", "80")
+    assert main(["store", "info", "--store", "nowhere"]) == 2
+    warned = [line for line in capsys.readouterr().err.splitlines() if " is no setting" in line]
+    assert [line.split(" warning ")[1].split(" [")[0] for line in warned] == [
+        "RECALL_LOOP_MAXFACTS is no setting; RECALL_LOOP_MAX_FACTS is one",
+        "RECALL_LOOP_SERVICE_PROT is no setting; RECALL_LOOP_SERVICE_PORT is one",
+    ]
 
 
 def test_errors_carry_no_control_characters() -> None:

@@ -151,14 +151,26 @@ def atomic_file(path: Path, *, mode: int = 0o666) -> Iterator[IO[str]]:
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        with errors_naming(path, draft):
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def errors_naming(path: Path, *drafts: Path) -> Iterator[None]:
+    """Have an OSError that names no file, as that of a full disk, or one of its drafts, name `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, *map(str, drafts)):
+            error.filename = str(path)
+        raise
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o666) -> None:

@@ -295,8 +295,9 @@ class SqliteDatabase:
             return connection.execute(query, (name,)).fetchone() is not None
 
     def meta(self) -> dict[str, str]:
-        """Return the generation marker and the other notes of the store about itself."""
-        return dict(self.fetch("SELECT key, value FROM meta"))
+        """Return the generation marker and the other notes of the store about itself; none if no table was made yet."""
+        made = self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
+        return dict(self.fetch("SELECT key, value FROM meta")) if made else {}
 
     def set_meta(self, values: dict[str, str]) -> None:
         """Write notes of the store about itself; errors as `transaction`."""

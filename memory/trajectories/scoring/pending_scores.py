@@ -15,7 +15,7 @@ from recall_loop.memory.trajectories.scoring.outcome_scoring import (
     record_with_outcome,
     record_with_run,
 )
-from recall_loop.state.errors import validate_model
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record, Trajectory
 from recall_loop.state.records.trajectories import RunData, run_from_record
 from recall_loop.state.scope import Filters, Scope
@@ -152,7 +152,8 @@ def add_trajectories(
     """Write runs, and score those that have no learning value.
 
     A run that the store has under the same id, with or without a score, is left as it is; if only its owner has changed
-    it keeps its score. Scores that runs bring along stay.
+    it keeps its score. Scores that runs bring along stay. A run under the id of another
+    kind of record is rejected.
 
     Args:
         store: the store, open for writing.
@@ -170,14 +171,21 @@ def add_trajectories(
     """
     last = {record.id: record for record in records}
     known = {record.id: record for record in store.get(last, scope=Scope(tenant=tenant))}
+    taken = [record for record in known.values() if not isinstance(record, Trajectory)]
+    others = {record.id: _rejected(last.pop(record.id), record) for record in taken}
     rewritten = (_record_to_write(record, known.get(record.id), scorer) for record in last.values())
     new = [record for record in rewritten if record is not None]
     outcomes = zip(new, store.upsert(new, tenant=tenant, actor=actor, on_reject="report"), strict=True)
-    added = {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
+    added = others | {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
     for record in known.values():
         if record.id not in added and isinstance(record, Trajectory):
             added[record.id] = AddOutcome(record, "unchanged")
     return [added[record.id] for record in records]
+
+
+def _rejected(record: Trajectory, known: Record) -> AddOutcome:
+    allowed = f"an id that no record of another kind has: this is a {known.kind.value}'s"
+    return AddOutcome(record, "rejected", str(InvalidInputError("id", record.id, allowed)))
 
 
 def with_agent_and_tags(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Trajectory:

@@ -33,7 +33,7 @@ from tests.integration.graph.worlds import (
 QUESTIONS = (DIRECT, TWO_HOPS, NOTHING)
 _ORDER = {
     "start": {"queries_planned"},
-    "queries_planned": {"call_done", "novelty"},
+    "queries_planned": {"call_done", "stopped"},
     "call_done": {"novelty"},
     "novelty": {"queries_planned", "stopped"},
     "stopped": set(),
@@ -107,11 +107,9 @@ async def test_events_tell_the_loop_in_order(graph, world, question):
     assert len(executed) == output["metadata"]["iterations"] == output["stop"]["iteration"]
     planned = sum(len(event["queries"]) for event in events if event["type"] == "queries_planned")
     assert planned == output["metadata"]["queries_executed"]
-    assert [event["new_facts"] for event in events if event["type"] == "novelty"][: len(executed)] == output[
-        "metadata"
-    ]["new_facts_by_iteration"]
-    told = (named(events, name)[: len(executed)] for name in ("queries_planned", "novelty"))
-    for plan, gained in zip(*told, strict=True):
+    gains = named(events, "novelty")  # none for a round in which nothing was left to ask
+    assert [event["new_facts"] for event in gains] == output["metadata"]["new_facts_by_iteration"]
+    for plan, gained in zip(named(events, "queries_planned"), gains, strict=False):
         assert [query["text"] for query in plan["queries"]] == [brought["query"] for brought in gained["yields"]]
         assert sum(brought["new_facts"] for brought in gained["yields"]) == gained["new_facts"]
         assert bool(plan["repeats"]) == bool(plan["dropped_repeats"])

@@ -71,6 +71,14 @@ def test_scope_and_filters_bind(world, mode):
     assert ids(RecallLoopRetriever(world, mode=mode, tenant=VALLEY, params=tagged).invoke("ferry")) == ["f-birk"]
 
 
+@pytest.mark.parametrize(("fields", "allowed"), [({"mode": "guess"}, "one of search, recall"), ({"k": 4}, "tenant, ")])
+def test_an_error_says_what_is_allowed(world, fields, allowed):
+    """Proves: GRAPH-3."""
+    with pytest.raises(InvalidInputError) as caught:
+        RecallLoopRetriever(world, **fields)
+    assert allowed in caught.value.allowed
+
+
 @pytest.mark.parametrize(
     ("fields", "named"),
     [

@@ -108,6 +108,8 @@ def test_no_address_takes_a_parameter_that_it_ignores(client):
         ("DELETE", "/api/memory/records", {"ids": ["f-1"]}),
         ("POST", "/api/memory/records", {"records": [FACT]}),
         ("POST", "/api/memory/search", {"query": "x"}),
+        ("POST", "/api/memory/retrieve", {"messages": [{"content": "x"}]}),
+        ("POST", "/api/memory/retrieve/stream", {"messages": [{"content": "x"}]}),
         ("POST", "/api/memory/erasure", {"of": "user", "id": "u"}),
         ("POST", "/api/trajectories/search", {"query": "x"}),
         ("GET", "/api/trajectories", None),
@@ -117,6 +119,14 @@ def test_no_address_takes_a_parameter_that_it_ignores(client):
     ):
         problem(client.request(method, path, params={"tenant": "another"}, json=body), 422, "tenant")
     assert client.get("/api/memory/records/f-1").status_code == 200
+
+
+def test_a_parameter_that_is_given_twice_is_no_choice_of_the_last(client):
+    """Proves: SEARCH-2."""
+    for path in ("/api/memory/records", "/api/memory/export", "/api/trajectories"):
+        problem(client.get(path, params={"user_id": ["ann", "bo"]}), 422, "user_id")
+    listed = client.get("/api/memory/records", params={"content_types": ["fact", "message"], "tags": ["a", "b"]})
+    assert listed.status_code == 200
 
 
 # Many records

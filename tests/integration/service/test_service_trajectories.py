@@ -72,7 +72,12 @@ def test_a_record_that_is_no_run_isn_t_one_here(client):
     assert client.get("/api/trajectories/f-1").status_code == 404
     assert client.delete("/api/trajectories/f-1").status_code == 404
     assert client.post("/api/trajectories/f-1/score").status_code == 404
-    assert client.get("/api/memory/records/f-1").status_code == 200
+    for response in (
+        client.post("/api/trajectories", json={**RUN, "id": "f-1"}),
+        client.put("/api/trajectories/f-1", json={name: value for name, value in RUN.items() if name != "id"}),
+    ):
+        assert response.status_code == 422 and "id: got 'f-1'" in response.json()["detail"]
+    assert client.get("/api/memory/records/f-1").json()["text"] == "Ada works here."
 
 
 @pytest.mark.parametrize(

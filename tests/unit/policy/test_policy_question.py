@@ -230,6 +230,15 @@ def test_without_any_content_word_there_is_no_query_of_stop_words(text):
     assert not any(set(words(query["text"])) & STOP_WORDS for query in queries(text))
 
 
+@pytest.mark.parametrize(
+    "text", ["Who am I?", "What do I like?", "Where are we from?", "¿Quién soy?", "Was mag ich?", "Кто я?", "我是谁？"]
+)
+def test_a_question_about_who_asks_is_a_query_though_it_has_no_content_word(text):
+    """Proves: QUERY-3 (planning never returns nothing for what can be answered)."""
+    assert queries(text)[0]["text"] == text
+    assert queries(text)[0]["spoken"] == text
+
+
 def test_every_query_says_where_it_came_from_and_what_it_is_worth():
     """Proves: QUERY-2."""
     made = queries(*ROLE)

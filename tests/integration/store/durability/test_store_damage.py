@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from recall_loop.memory.search.engine import search
+from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from recall_loop.state.scope import Scope
@@ -297,6 +298,17 @@ def test_a_chroma_that_is_gone_or_replaced_is_told_on_reads_and_named_in_repairs
         assert "Chroma" in store.repairs[0] and store.repairs[0] in caplog.text
     with opened(closed, read_only=True) as store:
         assert store.degraded_reason is None
+
+
+def test_a_sidecar_without_any_table_is_one_that_was_never_finished(closed: Path) -> None:
+    """Proves: STORE-4."""
+    for file in closed.glob("sidecar.sqlite3*"):
+        file.write_bytes(b"")
+    assert "never finished" in verify_folder(closed).findings[0]
+    with pytest.raises(StoreUnavailableError, match="never finished; open it once for writing"):
+        opened(closed, read_only=True)
+    with opened(closed) as store:
+        assert store.count() > 0 and store.maintenance.verify().sound
 
 
 @pytest.mark.parametrize("read_only", [True, False])
