@@ -21,6 +21,7 @@ from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.corrected_facts import correct_facts
 from recall_loop.nodes.steps.run_capture import capture_finished_run
 from recall_loop.nodes.steps.stored_texts import read_sources, with_whole_texts
+from recall_loop.policy.confidence.asked_values import may_answer
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
     RAW_SCORE,
@@ -43,7 +44,6 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.repeats import demote_duplicates, fold_repeats
 from recall_loop.policy.evidence.statements import acts_of, put_alike_negated_first
 from recall_loop.policy.prompting.briefing import render_memory_lines
-from recall_loop.policy.question.amounts import may_answer
 from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
 from recall_loop.state.context import Context

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.corrections import rarity_of
-from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.policy.facts.likeness import Rarity, rarity_of
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
 

@@ -12,12 +12,12 @@ from typing import Any
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
 
-MARKS = ("change", "now", "over", "instead")
+MARKS = ("change", "later", "now", "over", "instead")
 _NEGATABLE = ("change", "over")
 # Characters before a mark among which its negation stands.
 _NEAR = 30
 # The signs of the patterns in the lists, and what they stand for.
-_PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$(),])")
+_PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$#(),])")
 # Right behind these a word says which thing it is, and not that something ended: "the left side", "my retired uncle".
 _DETERMINER = re.compile(r"\b(?:the|an?|my|your|his|her|its|our|their)\s+$")
 _GAP = r"\s+((?:\S+\s+){0,3}?)"
@@ -28,6 +28,7 @@ _SIGNS_OF_PATTERNS = {
     " ": r"\s+",
     "*": r"\w*",
     "$": r"(?=\W*$)",
+    "#": r"(?=\d)",
     "(": "(?:",
     ")": ")",
     ",": "|",
@@ -37,18 +38,45 @@ _SIGNS_OF_PATTERNS = {
 def find_marks(folded: str, language: str) -> dict[str, frozenset[int]]:
     """Return the kinds of marks of change in a sentence, each with the places of its signs.
 
-    What is negated has not changed and not ended: "we haven't moved", "never give up".
+    What is negated has not changed and not ended: "we haven't moved", "never give up". What is part of a longer mark of
+    another kind is none: a price that has gone up isn't gone.
     """
-    found: dict[str, frozenset[int]] = {}
+    found = list(_matches(folded, language))
+    marks: dict[str, frozenset[int]] = {}
+    for kind, match in found:
+        if not any(kind != other and _is_part(match, longer) for other, longer in found):
+            gaps = (range(*match.span(gap)) for gap in range(1, (match.lastindex or 0) + 1))
+            marks[kind] = marks.get(kind, frozenset()).union(range(*match.span())).difference(*gaps)
+    return marks
+
+
+def _matches(folded: str, language: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the marks of change in a sentence that nothing takes back."""
     for kind, pattern in _patterns(language).items():
         for match in pattern.finditer(folded):
             if kind in _NEGATABLE and _negation(language).search(folded, max(match.start() - _NEAR, 0), match.start()):
                 continue
             if kind == "over" and language == ENGLISH and _DETERMINER.search(folded, 0, match.start()):
                 continue
-            gaps = (range(*match.span(gap)) for gap in range(1, pattern.groups + 1))
-            found[kind] = found.get(kind, frozenset()).union(range(*match.span())).difference(*gaps)
-    return found
+            if kind != "now" or not _opens_range(folded, match.end()):
+                yield kind, match
+
+
+def _is_part(match: re.Match[str], longer: re.Match[str]) -> bool:
+    """Tell whether a mark lies within a longer one, all of whose words stand together."""
+    whole = not any(longer.groups())
+    return whole and longer.start() <= match.start() and match.end() <= longer.end() and match[0] != longer[0]
+
+
+def _opens_range(folded: str, end: int) -> bool:
+    """Tell whether a time goes on to another one: what is open "from Tuesday to Friday" hasn't changed on Tuesday."""
+    return bool(_range_end().match(folded, end))
+
+
+@cache
+def _range_end() -> re.Pattern[str]:
+    joining, dates = ("|".join(map(re.escape, sorted(shared_words(name)))) for name in ("ranges", "dates"))
+    return re.compile(rf"\s+(?:{joining})\s+(?:\w+\s+)?(?:{dates})\b")
 
 
 @cache
@@ -61,6 +89,12 @@ def _lists() -> dict[str, Any]:
 def function_words(language: str) -> frozenset[str]:
     """Return the words of a language that are about nothing."""
     return frozenset(fold(_lists()[language]["function"]).split())
+
+
+@cache
+def place_words(language: str) -> frozenset[str]:
+    """Return the words of a language before or by which a place stands."""
+    return frozenset(_lists()[language]["places"].split())
 
 
 @cache
@@ -104,6 +138,17 @@ def _topic_patterns(language: str) -> dict[str, re.Pattern[str]]:
     spaced = language != "zh"
     topics = _lists()[language]["topics"].items()
     return {name: re.compile("|".join(_alternatives(listed, spaced))) for name, listed in topics}
+
+
+def prices_in(folded: str, language: str) -> frozenset[str]:
+    """Return the kinds of what is paid that a sentence names: a rent says nothing of a salary."""
+    return frozenset(name for name, pattern in _price_patterns(language).items() if pattern.search(folded))
+
+
+@cache
+def _price_patterns(language: str) -> dict[str, re.Pattern[str]]:
+    spaced, kinds = language != "zh", _lists()[language]["prices"].items()
+    return {name: re.compile("|".join(_alternatives(listed, spaced))) for name, listed in kinds}
 
 
 def _alternatives(listed: str, spaced: bool) -> Iterator[str]:

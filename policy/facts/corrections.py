@@ -9,29 +9,30 @@ long texts: a correction is said in a few words.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.likeness import (
     MOST_WORDS,
     PLAIN_WORDS,
     Rarity,
-    common_words,
     default_model,
+    has_frame,
     pair_features,
+    same_label,
+    same_matter,
+    worded_alike,
 )
 from recall_loop.policy.facts.negation import is_negated
 from recall_loop.policy.facts.subjects import (
     changes_another,
     denies_value,
     same_attribute,
-    same_label,
-    same_matter,
     same_owner,
     same_person,
     same_subject_matter,
@@ -45,16 +46,13 @@ from recall_loop.text.words.tokens import words
 
 LONGEST_OLDER, LONGEST_NEWER = 2000, 800
 """Characters of the texts that are compared at all."""
-_LEAST_ALIKE = 0.5
 # Log-odds above the threshold of a statement that denies the older one's value.
 _DENIED = 2.0
-_PRIOR_RECORDS = 1000
 _VOICE = ("kind", "role", "user_id", "agent_id")
-
-
 _SUBJECT_WORDS, _SHORT = 3, 3
 # A single letter is mostly a unit: 20p and 22p have nothing in common.
 _UNIT = re.compile(r"[a-z\u00df-\u00ff\u0430-\u044f]")
+_PRICE = "=price"
 _ASKED_VALUE = "#"
 """Stands before the numbers and names of a question among its terms."""
 
@@ -129,7 +127,10 @@ def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) 
         return False  # "he eats pasta", "he eats no meat"
     if min(len(older.numbers - newer.numbers), len(newer.numbers - older.numbers)) > 1:
         return False
-    if not same_matter(older, newer, frozenset(term.removeprefix(_ASKED_VALUE) for term in question)):
+    if newer.dates and not older.dates and (_PRICE in older.topics or not older.numbers):
+        return False  # "the library is by the bridge", "the library is open on Tuesdays"
+    asked = frozenset(term.removeprefix(_ASKED_VALUE) for term in question)
+    if not has_frame(older, newer) or not same_matter(older, newer, asked):
         return False
     if not (older.text.isascii() and newer.text.isascii()):
         return True
@@ -192,17 +193,29 @@ def _neighbours(text: str) -> tuple[tuple[Statement, Statement, Statement], ...]
 def _two_part_changes(older: Statement, newer: str) -> Iterator[Statement]:
     """Yield what is said in two sentences: what ended, which the older one is about, and then what came instead.
 
+    The second may also take up what the first is about: "The plumber never came. He says Friday now."
     "Sold the Volvo! I have a Tesla." tells of one change; the second sentence alone may be about anything.
     """
     for first, second, whole in _neighbours(newer):
         if older.terms.isdisjoint(first.stems):  # what costs least is asked first
             continue
-        if _ends_one(first, second) and not older.terms.isdisjoint(first.terms) and _is_brief(whole):
+        is_one = _ends_one(first, second) or _goes_on(first, second)
+        if is_one and not older.terms.isdisjoint(first.terms) and _is_brief(whole):
             yield whole
 
 
 def _ends_one(first: Statement, second: Statement) -> bool:
     return bool(first.marks) and not second.marks and second.tells and bool(_values(second) - _values(first))
+
+
+def _goes_on(first: Statement, second: Statement) -> bool:
+    """Tell whether a change is told in the second of two sentences, of the first one's matter: "it is the 14th now".
+
+    So it is where the first asks: "You ask about the choir? We meet on Fridays now."
+    """
+    if first.marks or not second.marks:
+        return False
+    return first.asks or not shared_words("continuing").isdisjoint(second.tokens[:1])
 
 
 @lru_cache(maxsize=256)
@@ -214,21 +227,6 @@ def _terms_of(statements: tuple[Statement, ...]) -> frozenset[str]:
 def _words_of(text: str) -> frozenset[str]:
     """Return the stems and topics of a text's statements: what shares none of them isn't corrected by it."""
     return frozenset().union(*(each.stems | each.topics for each in read_statements(text[:LONGEST_NEWER])))
-
-
-def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:
-    """Return the rarity of words, given in how many of `records` records they occur.
-
-    In a small memory all words count nearly alike: a thousand unseen records are added.
-    """
-    most = math.log(records + _PRIOR_RECORDS)
-
-    @cache
-    def rarity(term: str) -> float:
-        seen = frequencies.get(term, 0)
-        return max(math.log((records + _PRIOR_RECORDS) / (seen + 1)) / most, 0.0) if seen else 1.0
-
-    return rarity
 
 
 def may_correct(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
@@ -285,16 +283,7 @@ def _comparable(older: Statement, newer: Statement) -> bool:
         return False
     if all(term[0] == "=" for term in shared) and max(len(older.tokens), len(newer.tokens)) > PLAIN_WORDS:
         return False
-    return bool(newer.marks) or denies_value(older, newer) or _alike(older.tokens[:MOST_WORDS], newer.tokens)
-
-
-def _alike(older: tuple[str, ...], newer: tuple[str, ...]) -> bool:
-    """Tell whether two statements are worded alike: half of the words of the shorter one, in the same order."""
-    least = _LEAST_ALIKE * min(len(older), len(newer))
-    in_both = set(older).intersection(newer)
-    if min(sum(map(in_both.__contains__, older)), sum(map(in_both.__contains__, newer))) < least:
-        return False
-    return common_words(older, newer) >= least
+    return bool(newer.marks) or denies_value(older, newer) or worded_alike(older.tokens[:MOST_WORDS], newer.tokens)
 
 
 def _reason(older: Statement, newer: Statement) -> str:

@@ -1,14 +1,21 @@
-"""What two statements have in common and in what they differ, in numbers and their weights: a correction (LIVE-4)."""
+"""What two statements have in common and in what they differ (LIVE-4): in numbers with their weights, and in words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import takewhile
 
+from recall_loop.policy.facts.change_words import function_words, place_words
 from recall_loop.policy.facts.wording import Statement
+from recall_loop.text.speech.person_words import person_stem, person_words
+from recall_loop.text.time.time_expressions import says_when
+from recall_loop.text.words.languages import CHINESE
 
 Rarity = Callable[[str], float]
 """Gives how rare a word is, in [0,1]; 1 = only in a few records, or unknown."""
@@ -17,6 +24,15 @@ MOST_WORDS = 40
 """Words of the statements that are compared; longer ones correct nothing."""
 PLAIN_WORDS = 12
 """Words of two statements that need have no more than a topic in common."""
+_LEAST_ALIKE = 0.5
+_PRIOR_RECORDS = 1000
+_PLAIN_MARKS = {"change", "now"}
+# A subject stands first, or behind an article or the like.
+_LATEST_SUBJECT = 2
+# Letters by which two forms are told to be of one word.
+_LEAST_COMMON = 4
+# So many things that are another make two statements ones about different things.
+_SEVERAL = 2
 _MARKS = ("change", "now", "over", "instead")
 _PRODUCTS = (
     ("any", "rarest"),
@@ -37,6 +53,21 @@ _PRODUCTS = (
     ("near", "overlap_older"),
     ("near", "asked_shared"),
 )
+
+
+def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:
+    """Return the rarity of words, given in how many of `records` records they occur.
+
+    In a small memory all words count nearly alike: a thousand unseen records are added.
+    """
+    most = math.log(records + _PRIOR_RECORDS)
+
+    @cache
+    def rarity(term: str) -> float:
+        seen = frequencies.get(term, 0)
+        return max(math.log((records + _PRIOR_RECORDS) / (seen + 1)) / most, 0.0) if seen else 1.0
+
+    return rarity
 
 
 def pair_features(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> dict[str, float]:
@@ -123,6 +154,123 @@ def common_words(a: tuple[str, ...], b: tuple[str, ...]) -> int:
             row[at] = diagonal + 1 if word == other else max(above, row[at - 1])
             diagonal = above
     return row[-1]
+
+
+def same_label(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements don't tell of two of a kind: "Room 12 costs 80", "Room 15 costs 95"."""
+    (first, label), (second, other) = beginning(older), beginning(newer)
+    return not (label and other and label != other and is_one_word(first, second))
+
+
+def has_frame(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements have more in common than whom or what they begin with: a word that stays the same.
+
+    "My sister has two cats" and "My sister texted" have nothing; "Lena is a nurse" and "Lena is a vet" have "is a".
+    """
+    start = next((at for at, (_, term) in enumerate(newer.ordered) if term in newer.terms), 0)
+    behind = {term for _, term in newer.ordered[start + 1 :]}
+    return newer.language == CHINESE or bool(behind.intersection(older.stems)) or bool(newer.numbers or newer.dates)
+
+
+def has_other_kind(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements share no more than what they begin with, and tell things of another kind of it.
+
+    "The gym is on Mill Street" has no number, which "the gym has gone up to 40" has; "the kettle is from Bosch" tells
+    no place, which "the kettle is in the cupboard now" does. What ended or was replaced may be whatever it was.
+    """
+    content = zip(_content(older), _content(newer), strict=False)
+    begun = {old for old, _ in takewhile(lambda pair: pair[0] == pair[1], content)}
+    if not newer.marks <= _PLAIN_MARKS or older.speaks or not begun or not older.terms & newer.terms <= begun:
+        return False
+    valued, placed = (tuple(map(tells, (older, newer))) for tells in (_has_value, _tells_place))
+    valued = (valued[0] or says_when(older.text), valued[1])
+    if valued == (False, True) and not all(placed):
+        return not newer.names - older.names
+    if valued == (True, False):
+        return newer.marks == {"now"} and not says_when(newer.text)
+    return valued == (False, False) and placed == (False, True) and _is_thing(newer)
+
+
+def _content(statement: Statement) -> list[str]:
+    """Return the stems of its content words in order, from one that stands first or behind an article or the like."""
+    found = [(at, term) for at, (_, term) in enumerate(statement.ordered) if term in statement.terms]
+    return [term for _, term in found] if found and found[0][0] < _LATEST_SUBJECT else []
+
+
+def _has_value(statement: Statement) -> bool:
+    return bool(statement.numbers or statement.dates)
+
+
+def _tells_place(statement: Statement) -> bool:
+    return not place_words(statement.language).isdisjoint(word for word, _ in statement.ordered)
+
+
+def _is_thing(statement: Statement) -> bool:
+    """Tell whether a statement begins with a word such as "the", behind which stands no person."""
+    (first, _), (second, _) = statement.ordered[:2]
+    known = person_words().get(statement.language)
+    begins = first in function_words(statement.language)
+    return begins and not (known and person_stem(second, statement.language, known))
+
+
+def same_matter(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
+    """Tell whether two statements that are worded alike, without a mark of change, may be about the same.
+
+    They aren't where each begins with another content word: "Anna is vegetarian", "Ben is vegetarian". Nor are they
+    where more than one thing is another, and what is asked for is among it: "5 mg of ramipril in the morning", "20 mg
+    of atorvastatin at night".
+
+    Args:
+        older: what was stated.
+        newer: what was stated later.
+        asked: the content words, names and numbers of the question.
+    """
+    if not is_one_word(beginning(older)[0], beginning(newer)[0]):
+        return False
+    replaced = list(_replaced(older, newer))
+    return len(replaced) < _SEVERAL or not any(_names_another(old, new, asked) for old, new in replaced)
+
+
+def beginning(statement: Statement) -> tuple[str, str]:
+    """Return the stem of the first content word, and the name, number or sign right behind it; empty if there is none.
+
+    "Room 12", "the ferry Kari", "note A3".
+    """
+    ordered = statement.ordered
+    at = next((at for at, (_, term) in enumerate(ordered) if term in statement.terms), len(ordered))
+    behind = ordered[at + 1][0] if at + 1 < len(ordered) else ""
+    labels = behind in statement.capitalised or any(sign.isdigit() for sign in behind)
+    return ordered[at][1] if at < len(ordered) else "", behind if labels else ""
+
+
+def is_one_word(first: str, second: str) -> bool:
+    """Tell whether two stems are of one word: equal, or with the same first letters."""
+    least = min(len(first), len(second))
+    return first == second or (least >= _LEAST_COMMON and first[:_LEAST_COMMON] == second[:_LEAST_COMMON])
+
+
+def _replaced(older: Statement, newer: Statement) -> Iterator[tuple[set[str], set[str]]]:
+    """Yield the words of the older statement that others stand for in the newer one, and these, as words and stems."""
+    first, second = older.ordered, newer.ordered
+    compared = SequenceMatcher(None, [term for _, term in first], [term for _, term in second], autojunk=False)
+    for kind, start, end, other_start, other_end in compared.get_opcodes():
+        if kind == "replace":
+            old, new = first[start:end], second[other_start:other_end]
+            yield {form for pair in old for form in pair}, {form for pair in new for form in pair}
+
+
+def _names_another(old: set[str], new: set[str], asked: frozenset[str]) -> bool:
+    """Tell whether something asked for is among what was replaced, and not in another form among what replaces it."""
+    return any(not any(is_one_word(each, other) for other in new) for each in old & asked)
+
+
+def worded_alike(older: tuple[str, ...], newer: tuple[str, ...]) -> bool:
+    """Tell whether two statements are worded alike: half of the words of the shorter one, in the same order."""
+    least = _LEAST_ALIKE * min(len(older), len(newer))
+    in_both = set(older).intersection(newer)
+    if min(sum(map(in_both.__contains__, older)), sum(map(in_both.__contains__, newer))) < least:
+        return False
+    return common_words(older, newer) >= least
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,25 @@ about who made it, and "My brother lives in Paris now" nothing about where my si
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from difflib import SequenceMatcher
+from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import find_topics, function_words, shared_words
+from recall_loop.policy.facts.likeness import beginning, has_other_kind, is_one_word
 from recall_loop.policy.facts.persons import told_relatives
 from recall_loop.policy.facts.wording import Statement
+from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.words.languages import CHINESE, ENGLISH
 from recall_loop.text.words.tokens import words
 from recall_loop.text.words.verb_forms import event_stems
 
 _NEAR = 2
-# Letters by which two forms are told to be of one word.
-_LEAST_COMMON = 4
-# So many things that are another make two statements ones about different things.
+# A closer kind of a thing is written as so many words.
 _SEVERAL = 2
-_ONLY_NOW = {"now"}
+_ONLY_NOW, _ONLY_CHANGE = {"now"}, {"change"}
+_VERB_LAST = "de"
+_NAME, _NAMING = "=name", ("en", "es", "fr", "ru")
 # Behind numbers in Chinese.
 _UNITS = frozenset("年月日号时点分元块个次岁")
 # Words behind which, and before which, stands whose something is.
@@ -65,11 +66,29 @@ def same_person(older: Statement, newer: Statement, question: frozenset[str]) ->
     What they share beside what is asked for and what they are about ("works", "lives") may be one thing of both: "my
     wife drives the Volvo", "we sold the Volvo".
     """
+    if _is_of_another_subject(older, newer, question):
+        return False
     shared = older.stems & newer.stems & older.terms - question
     if any(not _is_topic(word, older.language) for word, term in older.ordered if term in shared):
         return True
     first, second = (told_relatives(each.text, each.language) for each in (older, newer))
     return not first or not second or not first.isdisjoint(second)
+
+
+def _is_of_another_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether the older statement is its teller's, and the newer one begins with whom else the same verb is of.
+
+    The verb has another form there: "ich arbeite bei der Post", "Henning arbeitet bei Siemens".
+    """
+    opening = newer.runs[0][:_NEAR]
+    if len(opening) < _NEAR or not older.speaks or newer.speaks:
+        return False
+    (_, who), (verb, form) = opening
+    if who not in newer.terms - older.stems - question or verb in older.tokens:
+        return False
+    languages = (older.language, newer.language)
+    same = form in older.terms or any(older.topics.intersection(find_topics(verb, each)) for each in languages)
+    return same and not has_first_person(newer.text, newer.language)
 
 
 def _is_topic(word: str, language: str) -> bool:
@@ -82,14 +101,43 @@ def same_subject_matter(older: Statement, newer: Statement, question: frozenset[
     "Carla's swimming was moved to Tuesday" changes nothing about how old Carla is: what both share only says whose the
     thing is. Nor does "Tom works from home now" about what Tom eats: "now" says that something holds, of another topic.
     """
+    if any(differ(older, newer) for differ in _DIFFERENCES):
+        return False
     persons = _person_terms(older)
     topics = (older.topics & newer.topics) - _topics_of(persons, older)
     shared = _shared_words(older, newer) if older.language == CHINESE else (older.terms & newer.terms) - older.topics
     if older.language == CHINESE and not (topics or shared):
         return False
-    if newer.marks == _ONLY_NOW and not topics and newer.topics - older.topics - question:
-        return bool(shared & question - {_beginning(older)[0]} - persons)
+    if not topics and newer.topics - older.topics - question:
+        if newer.marks == _ONLY_NOW:
+            return bool(shared & question - {beginning(older)[0], beginning(newer)[0]} - persons)
+        if newer.marks == _ONLY_CHANGE and shared <= persons | _named_terms(older) | _named_terms(newer):
+            return False
     return not (_is_owner_alone(older.terms & newer.terms, newer) and _has_own_thing(older, newer, question))
+
+
+def _is_of_another_time(older: Statement, newer: Statement) -> bool:
+    """Tell whether a statement only says that something is later, and the older one told no time."""
+    return newer.only_later and not (older.numbers or older.dates)
+
+
+def _is_of_another_price(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements have no more in common than that both tell what is paid: a rent, a salary."""
+    differ = older.prices and newer.prices and older.prices.isdisjoint(newer.prices)
+    return bool(differ) and older.terms & newer.terms <= older.topics
+
+
+def _has_no_name(older: Statement, newer: Statement) -> bool:
+    """Tell whether only the older statement says what something is called; a German noun may be a name."""
+    telling = _NAME in older.topics and _NAME not in newer.topics
+    return telling and newer.language in _NAMING and not (newer.names - older.names or older.marks)
+
+
+_DIFFERENCES = (_is_of_another_time, _is_of_another_price, _has_no_name, has_other_kind)
+
+
+def _named_terms(statement: Statement) -> frozenset[str]:
+    return frozenset(term for word, term in statement.ordered if word in statement.names)
 
 
 def _shared_words(older: Statement, newer: Statement) -> frozenset[str]:
@@ -162,13 +210,16 @@ def changes_another(older: Statement, newer: Statement, question: frozenset[str]
     milk: switched to another brand".
     """
     known, shared = older.stems | question, older.terms & newer.terms
-    if shared <= newer.acting and shared.isdisjoint(older.opening | question) and newer.changed not in {"", *known}:
+    # In German what the teller changed may stand before the verb, too: "haben den Passat verkauft".
+    own = newer.language == _VERB_LAST and (newer.speaks or opens_in_first_person(newer.text, _VERB_LAST))
+    mentioned = not own and shared <= newer.acting and shared.isdisjoint(older.opening | question)
+    if mentioned and newer.changed not in {"", *known}:
         return True
     content = [at for at, (_, term) in enumerate(newer.ordered) if term in newer.terms][:_SEVERAL]
     if newer.language != ENGLISH or len(content) < _SEVERAL or content[1] != content[0] + 1:
         return False  # other languages write a closer kind as one word, or behind the thing
     (word, kind), (_, head) = newer.ordered[content[0]], newer.ordered[content[1]]
-    return head == _beginning(older)[0] and kind not in known and word not in shared_words("new")
+    return head == beginning(older)[0] and kind not in known and word not in shared_words("new")
 
 
 def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
@@ -184,6 +235,8 @@ def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> 
     if not own:
         return True
     other, known = _adjacent_stems(newer), older.stems | question
+    if not _before_values(older).isdisjoint(asked_for):
+        known |= _before_values(newer)  # "charges 15", "wants 18": another verb for the same
     return not any(
         _is_replaced(kept, left, at, other, newer, known)
         for first, second in own
@@ -191,12 +244,19 @@ def same_thing(older: Statement, newer: Statement, question: frozenset[str]) -> 
     )
 
 
+def _before_values(statement: Statement) -> frozenset[str]:
+    """Return the stems of the words right behind which a number or a date stands."""
+    values = statement.numbers | statement.dates
+    return frozenset(term for (_, term), (word, _) in pairwise(statement.ordered) if word in values)
+
+
 def _is_replaced(
     kept: str, left: str, at: int, pairs: list[tuple[str, str]], newer: Statement, known: frozenset[str]
 ) -> bool:
     """Tell whether `kept` has a new neighbour in the newer statement, which hasn't `left`; `at` is its place."""
-    if kept not in newer.terms or any(_is_one_word(left, term) for term in newer.stems):
+    if kept not in newer.terms or any(is_one_word(left, term) for term in newer.stems):
         return False
+    known = known.union(term for word, term in newer.ordered if word in shared_words("reporting"))
     if (at == 0 and kept in newer.changing) or newer.stems & _began_by(left, newer.language):
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
@@ -208,67 +268,11 @@ def _began_by(state: str, language: str) -> frozenset[str]:
     return frozenset(event.split()[0] for event in event_stems(state, language))
 
 
-def same_label(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements don't tell of two of a kind: "Room 12 costs 80", "Room 15 costs 95"."""
-    (first, label), (second, other) = _beginning(older), _beginning(newer)
-    return not (label and other and label != other and _is_one_word(first, second))
-
-
-def same_matter(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
-    """Tell whether two statements that are worded alike, without a mark of change, may be about the same.
-
-    They aren't where each begins with another content word: "Anna is vegetarian", "Ben is vegetarian". Nor are they
-    where more than one thing is another, and what is asked for is among it: "5 mg of ramipril in the morning", "20 mg
-    of atorvastatin at night".
-
-    Args:
-        older: what was stated.
-        newer: what was stated later.
-        asked: the content words, names and numbers of the question.
-    """
-    if not _is_one_word(_beginning(older)[0], _beginning(newer)[0]):
-        return False
-    replaced = list(_replaced(older, newer))
-    return len(replaced) < _SEVERAL or not any(_names_another(old, new, asked) for old, new in replaced)
-
-
-def _beginning(statement: Statement) -> tuple[str, str]:
-    """Return the stem of the first content word, and the name, number or sign right behind it; empty if there is none.
-
-    "Room 12", "the ferry Kari", "note A3".
-    """
-    ordered = statement.ordered
-    at = next((at for at, (_, term) in enumerate(ordered) if term in statement.terms), len(ordered))
-    behind = ordered[at + 1][0] if at + 1 < len(ordered) else ""
-    labels = behind in statement.capitalised or any(sign.isdigit() for sign in behind)
-    return ordered[at][1] if at < len(ordered) else "", behind if labels else ""
-
-
-def _is_one_word(first: str, second: str) -> bool:
-    """Tell whether two stems are of one word: equal, or with the same first letters."""
-    least = min(len(first), len(second))
-    return first == second or (least >= _LEAST_COMMON and first[:_LEAST_COMMON] == second[:_LEAST_COMMON])
-
-
-def _replaced(older: Statement, newer: Statement) -> Iterator[tuple[set[str], set[str]]]:
-    """Yield the words of the older statement that others stand for in the newer one, and these, as words and stems."""
-    first, second = older.ordered, newer.ordered
-    compared = SequenceMatcher(None, [term for _, term in first], [term for _, term in second], autojunk=False)
-    for kind, start, end, other_start, other_end in compared.get_opcodes():
-        if kind == "replace":
-            old, new = first[start:end], second[other_start:other_end]
-            yield {form for pair in old for form in pair}, {form for pair in new for form in pair}
-
-
-def _names_another(old: set[str], new: set[str], asked: frozenset[str]) -> bool:
-    """Tell whether something asked for is among what was replaced, and not in another form among what replaces it."""
-    return any(not any(_is_one_word(each, other) for other in new) for each in old & asked)
-
-
 def _adjacent_stems(statement: Statement) -> list[tuple[str, str]]:
-    """Return the stems of each two neighbouring words; those that join two nouns, and single letters, don't count."""
+    """Return the stems of each two neighbours of a clause; what joins two nouns, and single letters, don't count."""
     joining = shared_words("joining")
-    return list(pairwise(term for word, term in statement.unmarked if len(word) > 1 and word not in joining))
+    kept = ([term for word, term in run if len(word) > 1 and word not in joining] for run in statement.runs)
+    return [pair for run in kept for pair in pairwise(run)]
 
 
 def _called_new(statement: Statement) -> frozenset[str]:

@@ -7,7 +7,7 @@ words; in any other language only numbers, names and equal wording count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
@@ -18,30 +18,28 @@ from recall_loop.policy.facts.change_words import (
     function_words,
     is_negated_at,
     past_pattern,
+    prices_in,
     shared_words,
 )
-from recall_loop.policy.facts.sentences import split_sentences
-from recall_loop.text.words.folding import UNSPACED, fold
+from recall_loop.policy.facts.sentences import (
+    WORD,
+    find_words,
+    is_number,
+    language_of,
+    languages_as_likely,
+    split_sentences,
+    term_of,
+)
+from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
-from recall_loop.text.words.stemming import stem
 
-_LANGUAGES = ("en", "de", "es", "fr", "zh", "ru")
-_SPACED = ("de", "es", "fr", "en")
-# Letters that are written in hardly any other of these languages.
-_SIGNS = {
-    "de": "\u00e4\u00f6\u00fc\u00df",
-    "es": "\u00e1\u00ed\u00f3\u00fa\u00f1\u00bf\u00a1",
-    "fr": "\u00e0\u00e8\u00e7\u00ea\u0153",
-}
-_TOKEN = re.compile(rf"\d+(?:[.:,]\d+)*|[{UNSPACED}]+|[^\W\d_{UNSPACED}]+(?:\d+[^\W_{UNSPACED}]*)?")
-_HAN = re.compile(rf"[{UNSPACED}]")
-_HAN_NUMBERS = "\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u4e24\u96f6"
-_CYRILLIC = re.compile(r"[\u0400-\u04ff]")
+# What parts clauses; not the comma or the colon of a number.
+_BREAK = re.compile(r"[,;:](?!\d)|\s[-\u2013\u2014]\s|[\uff0c\uff1b]")
+_LATER = "later"
 _QUESTION = ("?", "\uff1f")
 _OPENING = 3
 _NEAR = 6
 _LEAST_WORDS = 3
-_LONGEST_TERM = 6
 # A clause has a subject, a verb, and what it says of them.
 _LEAST_CLAUSE = 3
 
@@ -59,15 +57,15 @@ class Statement:
     @cached_property
     def language(self) -> str:
         """Its language, as far as so short a text shows it."""
-        return _language(self.text, self._folded)
+        return language_of(self.text, self._folded)
 
     @cached_property
     def _likely(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.language, *_as_likely(self._folded))))
+        return tuple(dict.fromkeys((self.language, *languages_as_likely(self._folded))))
 
     @cached_property
     def _found(self) -> list[tuple[str, int]]:
-        return list(_tokens(self._folded, self.language))
+        return list(find_words(self._folded, self.language))
 
     @cached_property
     def _marks(self) -> dict[str, frozenset[int]]:
@@ -83,18 +81,25 @@ class Statement:
     def tokens(self) -> tuple[str, ...]:
         """Its words in order, folded; numbers and dates are one sign each, so that frames can be compared."""
         dates = shared_words("dates")
-        return tuple("#" if token in dates or _is_number(token) else token for token, _ in self._found)
+        return tuple("#" if token in dates or is_number(token) else token for token, _ in self._found)
 
     @cached_property
     def ordered(self) -> tuple[tuple[str, str], ...]:
         """Its words in order, folded, each with its stem."""
-        return tuple((token, _term(token, self.language)) for token, _ in self._found)
+        return tuple((token, term_of(token, self.language)) for token, _ in self._found)
 
     @cached_property
-    def unmarked(self) -> tuple[tuple[str, str], ...]:
-        """The same without marks of change."""
-        kept = (token for token, at in self._found if at not in self._marked)
-        return tuple((token, _term(token, self.language)) for token in kept)
+    def runs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """The same without marks of change, in the pieces that commas and the like part."""
+        pieces: list[list[tuple[str, str]]] = [[] for _ in range(len(self._breaks) + 1)]
+        for token, at in self._found:
+            if at not in self._marked:
+                pieces[bisect(self._breaks, at)].append((token, term_of(token, self.language)))
+        return tuple(map(tuple, pieces))
+
+    @cached_property
+    def _breaks(self) -> tuple[int, ...]:
+        return tuple(match.start() for match in _BREAK.finditer(self._folded))
 
     @cached_property
     def changing(self) -> frozenset[str]:
@@ -104,7 +109,7 @@ class Statement:
         """
         places = self._marks.get("change", frozenset()) if self.language != ENGLISH else frozenset()
         pairs = pairwise(self._found)
-        return frozenset(_term(token, self.language) for (token, _), (_, at) in pairs if at in places)
+        return frozenset(term_of(token, self.language) for (token, _), (_, at) in pairs if at in places)
 
     @cached_property
     def clauses(self) -> tuple[Statement, ...]:
@@ -127,9 +132,9 @@ class Statement:
     def _content(self) -> frozenset[str]:
         words, dates, marked = function_words(self.language), shared_words("dates"), self._marked
         return frozenset(
-            _term(token, self.language)
+            term_of(token, self.language)
             for token, at in self._found
-            if token not in words and token not in dates and not _is_number(token) and at not in marked
+            if token not in words and token not in dates and not is_number(token) and at not in marked
         )
 
     @cached_property
@@ -141,12 +146,12 @@ class Statement:
     def opening(self) -> frozenset[str]:
         """Those of its content words that are among its first words."""
         first = [(token, at) for token, at in self._found[:_OPENING] if at not in self._marked]
-        return self._content.intersection(_term(token, self.language) for token, _ in first)
+        return self._content.intersection(term_of(token, self.language) for token, _ in first)
 
     @cached_property
     def numbers(self) -> frozenset[str]:
         """Its numbers."""
-        return frozenset(token for token, _ in self._found if _is_number(token))
+        return frozenset(token for token, _ in self._found if is_number(token))
 
     @cached_property
     def dates(self) -> frozenset[str]:
@@ -175,8 +180,18 @@ class Statement:
 
     @property
     def marks(self) -> frozenset[str]:
-        """The kinds of marks of change in it."""
-        return frozenset(self._marks)
+        """The kinds of marks of change in it; that something is so only later is a change."""
+        return frozenset("change" if kind == _LATER else kind for kind in self._marks)
+
+    @property
+    def only_later(self) -> bool:
+        """Whether it says no more than that something is so only later: of a time that was told, that is a change."""
+        return self._marks.keys() == {_LATER}
+
+    @cached_property
+    def prices(self) -> frozenset[str]:
+        """The kinds of what is paid that it names: rent, pay, dues."""
+        return frozenset().union(*(prices_in(self._folded, language) for language in self._likely))
 
     @property
     def mark(self) -> str:
@@ -187,16 +202,18 @@ class Statement:
     def acting(self) -> frozenset[str]:
         """The stems of the words before its first mark of change: who changed something, or what changed."""
         first = min(self._marked, default=0)
-        return frozenset(_term(token, self.language) for token, at in self._found if at < first)
+        return frozenset(term_of(token, self.language) for token, at in self._found if at < first)
 
     @cached_property
     def changed(self) -> str:
-        """The stem of the first content word behind that mark; empty where another clause begins with "I" or "we"."""
+        """The stem of the first content word behind that mark, up to a comma; empty for a value, "I" and "we"."""
         first, speakers = min(self._marked, default=0), shared_words("speakers")
         function = function_words(self.language)
-        behind = (token for token, at in self._found if at > first and at not in self._marked)
+        end = next((at for at in self._breaks if at > first), len(self._folded))
+        behind = (token for token, at in self._found if first < at < end and at not in self._marked)
         word = next((token for token in behind if token not in function or token in speakers), "")
-        return "" if word in speakers else _term(word, self.language)
+        is_value = word in self.numbers | self.dates
+        return "" if is_value or word in speakers else term_of(word, self.language)
 
     @cached_property
     def near(self) -> frozenset[str]:
@@ -206,7 +223,12 @@ class Statement:
     @cached_property
     def brief(self) -> bool:
         """Whether it has the length of a statement and isn't a question: `tells` needs that."""
-        return not self.text.endswith(_QUESTION) and len(self._found) >= _LEAST_WORDS
+        return not self.asks and len(self._found) >= _LEAST_WORDS
+
+    @property
+    def asks(self) -> bool:
+        """Whether it ends as a question."""
+        return self.text.endswith(_QUESTION)
 
     @cached_property
     def possessive(self) -> bool:
@@ -242,75 +264,13 @@ def _near(found: list[tuple[str, int]], marked: frozenset[int], language: str) -
     """Return the terms that stand near a mark."""
     places = [index for index, (_, at) in enumerate(found) if at in marked]
     near = (token for index, (token, _) in enumerate(found) if any(abs(index - place) <= _NEAR for place in places))
-    return frozenset(_term(token, language) for token in near)
-
-
-def _language(sentence: str, folded: str) -> str:
-    """Return the language of a folded sentence: by script, or that of most of its words; English if none stands out."""
-    if _HAN.search(folded):
-        return "zh"
-    if _CYRILLIC.search(folded):
-        return "ru"
-    tokens = _TOKEN.findall(folded)
-    return max(
-        _SPACED,
-        key=lambda language: (
-            sum(map(function_words(language).__contains__, tokens))
-            + (sentence.isascii() / 2 if language == "en" else 2 * any(sign in sentence for sign in _SIGNS[language]))
-        ),
-    )
-
-
-def _as_likely(folded: str) -> list[str]:
-    """Return the languages to which equally many words of a folded sentence belong, if more than one: "he" is of two.
-
-    A few words don't tell whether they are Spanish or English, French or Spanish.
-    """
-    if _HAN.search(folded) or _CYRILLIC.search(folded):
-        return []
-    tokens = _TOKEN.findall(folded)
-    counts = {language: sum(map(function_words(language).__contains__, tokens)) for language in _SPACED}
-    most = max(counts.values())
-    found = [language for language in _SPACED if counts[language] == most]
-    return found if most and len(found) > 1 else []
-
-
-def _tokens(folded: str, language: str) -> Iterator[tuple[str, int]]:
-    """Yield words and where they begin; in unspaced scripts numbers, dates and single signs."""
-    for match in _TOKEN.finditer(folded):
-        if language == "zh" and _HAN.match(match.group()):
-            pieces = _unspaced().finditer(match.group())
-            yield from ((piece.group(), match.start() + piece.start()) for piece in pieces)
-        else:
-            yield match.group(), match.start()
-
-
-@cache
-def _unspaced() -> re.Pattern[str]:
-    dates = sorted((date for date in shared_words("dates") if _HAN.match(date)), key=len, reverse=True)
-    return re.compile("|".join([*dates, f"[{_HAN_NUMBERS}]{{2,}}|[{_HAN_NUMBERS}](?=[\u70b9\u5143\u53f7\u6708])", "."]))
-
-
-def _term(token: str, language: str) -> str:
-    if language in ("en", "zh") or not token.isalpha():
-        return stem(token) if language == "en" else token
-    short, long = (4, 6) if language == "ru" else (5, 8)
-    ending = (len(token) >= short) + (len(token) >= long)
-    return token[: min(len(token) - ending, _LONGEST_TERM)]
-
-
-def _is_number(token: str) -> bool:
-    return (
-        token[0].isdigit()
-        or token in shared_words("numbers")
-        or (token[0] in _HAN_NUMBERS and token[-1] in _HAN_NUMBERS)
-    )
+    return frozenset(term_of(token, language) for token in near)
 
 
 def _capitalised(sentence: str) -> frozenset[str]:
-    words = [match.group() for match in _TOKEN.finditer(sentence)]
+    words = [match.group() for match in WORD.finditer(sentence)]
     names = (fold(word) for word in words[1:] if word[0].isupper() and word != "I")
-    return frozenset(names) - shared_words("dates")
+    return frozenset(names) - shared_words("dates") - shared_words("continuing")
 
 
 @cache
@@ -320,12 +280,12 @@ def _clause_end() -> re.Pattern[str]:
 
 def is_in_past_tense(question: str) -> bool:
     """Tell whether a question has a frequent verb in the past: "did", "was", in five languages; Chinese has none."""
-    return not shared_words("past_tense").isdisjoint(_TOKEN.findall(fold(question)))
+    return not shared_words("past_tense").isdisjoint(WORD.findall(fold(question)))
 
 
 @lru_cache(maxsize=1024)
 def asks_of_the_past(question: str) -> bool:
     """Tell whether a question asks how things used to be: "before", "used to", "originally", in six languages."""
     folded = fold(question)
-    language = _language(question, folded)
+    language = language_of(question, folded)
     return bool(past_pattern(language).search(folded))

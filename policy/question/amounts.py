@@ -1,17 +1,10 @@
-"""Amounts: what may answer a question for an age, a price, a count or how often (CONF-3).
-
-However close a record is to such a question, it is no answer without a number, a word such as "several", or a time, in
-itself or in what stands around it.
-"""
+"""Whether a text tells an amount: a number, a word such as "several", or a time (CONF-3)."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-from recall_loop.policy.question.answer_kinds import AnswerKind
-from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.agent_state import PoolEntry
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.languages import language_words
 from recall_loop.text.words.stop_words import word_set
@@ -32,17 +25,10 @@ _HAN_UNITS = "个岁次位本条张只台天年周元块件层间套点"
 _DIGIT = re.compile(rf"\d|[一二两三四五六七八九十百千万亿零]{{2}}|[二两三四五六七八九十百千万][{_HAN_UNITS}]")
 
 
-def may_answer(question: AnalysedQuestion, entry: PoolEntry) -> bool:
-    """Tell whether a record may hold the amount that a question asks for; True where it asks for anything else too."""
-    if question.asked is not AnswerKind.NUMBER or len(question.parts) > 1:
-        return True
-    return any(tells_amount(text) for text in (entry["record"]["text"], entry["window"]))
-
-
 @lru_cache(maxsize=4096)
-def tells_amount(text: str) -> bool:
-    """Tell whether a text has a number, a word such as "several" or "every", or a time."""
-    if has_number(text) or says_when(text):
+def tells_amount(text: str, *, timed: bool = True) -> bool:
+    """Tell whether a text has a number, a word such as "several" or "every", or, where `timed`, a time."""
+    if has_number(text) or (timed and says_when(text)):
         return True
     known = language_words().get(text_language(text))
     return not (known.amounts if known else _AMOUNT_WORDS).isdisjoint(words(text))

@@ -15,7 +15,7 @@ from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.language_rules import language_rules
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
-from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.languages import CHINESE, ENGLISH
 from recall_loop.text.words.tokens import text_language
 
 _READ_CHARACTERS = 2000
@@ -129,8 +129,12 @@ def _rules_for(text: str) -> Rules:
 
 
 def says_when(text: str) -> bool:
-    """Tell whether `text` names any date or relative time, or a time of the day or year, or how often something is."""
-    return bool(parse_times(text, _ANY_REFERENCE) or _recurring_times().search(text))
+    """Tell whether `text` says when: a date or relative time, a time of the day or year, or how often something is.
+
+    Of an hour ("at half past two", "à 15h") and a day of some month ("the 6th", "el 16") no date can be made.
+    """
+    found = _recurring_times().search(text) or _hours_and_days().search(text)
+    return bool(found or parse_times(text, _ANY_REFERENCE))
 
 
 @cache
@@ -140,6 +144,27 @@ def _recurring_times() -> re.Pattern[str]:
     unspaced = "|".join(data.pop("zh").split())
     spaced = "|".join(re.escape(word) for listed in data.values() for word in listed.split())
     return re.compile(rf"\b(?:{spaced})\b|{unspaced}", re.IGNORECASE)
+
+
+@cache
+def _hours_and_days() -> re.Pattern[str]:
+    """Return the forms of `when_forms.json`; in them # is the hour or the day, and a % at the end that nothing follows.
+
+    What follows would be what is counted: "at 7 houses", "the 2nd gear".
+    """
+    data = json.loads(files("recall_loop.text.time").joinpath("when_forms.json").read_text(encoding="utf-8"))
+    ends = rf"(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{data.pop('following').replace(' ', '|')})\b)"
+    forms = (
+        ("" if language == CHINESE else r"(?<![\w.,:])")
+        + form.replace("#", _hour_or_day(each["hours"])).replace("%", ends)
+        for language, each in data.items()
+        for form in each["forms"]
+    )
+    return re.compile("|".join(forms), re.IGNORECASE)
+
+
+def _hour_or_day(hours: str) -> str:
+    return rf"(?:{hours.replace(' ', '|')}|[0-2]?\d|3[01])"
 
 
 def render_time(expression: TimeExpression) -> list[str]:

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from recall_loop.policy.evidence.correcting import CLOSE
-from recall_loop.policy.facts.corrections import both_state, compare, may_correct, question_terms, rarity_of
-from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.policy.facts.corrections import both_state, compare, may_correct, question_terms
+from recall_loop.policy.facts.likeness import Rarity, rarity_of
 from recall_loop.text.words.tokens import stems
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "train"

@@ -213,3 +213,11 @@ def test_a_question_about_what_was_asked(text: str) -> None:
 def test_who_is_to_be_asked_is_no_question_about_questions(text: str) -> None:
     """Its own echo would else be evidence for itself. Proves: LIVE-2."""
     assert not is_about_questions(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["No idea how you come to ask that", "dunno what that was about", "no clue who called"]
+)
+def test_having_no_idea_of_something_is_no_answer(text: str) -> None:
+    """Proves: LIVE-2."""
+    assert speech_acts(text) == {SpeechAct.NON_ANSWER}

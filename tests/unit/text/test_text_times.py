@@ -256,3 +256,34 @@ def test_what_is_no_time_in_another_language_is_none(text: str) -> None:
     """Proves: OPEN-4."""
     found = parse_times(text, datetime(2025, 6, 18, 12, tzinfo=UTC))
     assert [time.text for time in found if time.kind == "day"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Swim class is at quarter to six",
+        "the ferry goes 7:45",
+        "parents' evening is now the 17th, same room",
+        "der Termin ist um viertel nach acht",
+        "Bus um 06:12",
+        "la cena es a las nueve y media",
+        "la entrega pasa al 27",
+        "le match est à 20h",
+        "livraison le 14, si tout va bien",
+        "поезд в 17:05",
+        "сдаём 23-го",
+        "我们八点见",
+    ],
+)
+def test_an_hour_or_a_day_of_some_month_says_when(text: str) -> None:
+    """People say no more where the rest is plain. Proves: LIVE-3."""
+    assert says_when(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the 5th wheel came off", "at 4 schools", "we won 3:2:1", "el 30% de la clase", "le 12 tonnes", "um 8 Euro"],
+)
+def test_what_is_counted_says_not_when(text: str) -> None:
+    """A number before a thing counts it. Proves: LIVE-3."""
+    assert not says_when(text)
