@@ -1,9 +1,8 @@
 """What may answer a question for an amount, or for where somebody lives or works (CONF-3).
 
 "How old is Rosa?" is no more answered by "my manager is called Rosa" than by nothing, however well the two match, and
-neither is "where does Rosa live?". What tells no amount, in itself or around it, is then no evidence; for an age, a
-price or a weight, a time is none ("Rosa comes on Mondays"). What names somebody and tells no place isn't evidence for
-where they are either.
+neither is "where does Rosa live?". What tells no amount, in itself or around it, is then no evidence, and neither is
+what names her and tells no place.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.facts.change_words import find_topics, place_words
 from recall_loop.policy.question.amounts import tells_amount
-from recall_loop.policy.question.answer_kinds import AnswerKind, asks_measure
+from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.text.names.proper_names import find_entities
@@ -34,10 +33,9 @@ def may_answer(question: AnalysedQuestion, entry: PoolEntry) -> bool:
 
 
 def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
-    measured = asks_measure(question.text, question.language)
-    if not measured and question.asked is not AnswerKind.NUMBER:
+    if question.asked is not AnswerKind.NUMBER:
         return True
-    return any(tells_amount(text, timed=not measured) for text in (entry["record"]["text"], entry["window"]))
+    return any(tells_amount(text) for text in (entry["record"]["text"], entry["window"]))
 
 
 def _may_tell_place(question: AnalysedQuestion, entry: PoolEntry) -> bool:

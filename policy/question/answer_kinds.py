@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, ENGLISH, language_words
+from recall_loop.text.words.languages import CHINESE, language_words
 from recall_loop.text.words.stop_words import QUESTION_WORDS
 
 # A preposition may stand before the question word that opens a question ("in what", "mit wem").
@@ -27,9 +27,6 @@ class AnswerKind(StrEnum):
     PERSON = "person"
 
 
-_MEASURE = "measure"
-_QUESTION_END = re.compile(r"[?\uff1f]")
-_ENGLISH_MEASURE = r"how (?:old|tall|high|heavy)\b|how much (?:is|are|was|were|do|does|did|will|would|has|have)\b"
 _ENGLISH = {
     AnswerKind.NUMBER: r"how\s+(?:many|much|old|long|often|far|tall|big)\b",
     AnswerKind.DATE: r"(?:when|what\s+(?:date|day|year|month|time)|which\s+(?:date|day|year|month))\b",
@@ -51,16 +48,6 @@ def asked_kind(question: str, language: str) -> AnswerKind | None:
     start, _, kind = min(found)
     opening = _WORD.findall(fold(question[:start]))[:_OPENING_WORDS]
     return None if _question_words(language).intersection(opening) else kind
-
-
-def asks_measure(question: str, language: str) -> bool:
-    """Tell whether the first of a text's questions asks for a measure: a price, an age, a height, a weight.
-
-    "How many pets do I have?" is none of these, since "a cat and a dog" tells it, too.
-    """
-    known = language_words().get(language)
-    pattern = known.answers.get(_MEASURE) if known else _ENGLISH_MEASURE if language == ENGLISH else None
-    return bool(pattern and re.search(pattern, _QUESTION_END.split(question)[0], re.IGNORECASE))
 
 
 @cache

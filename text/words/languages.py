@@ -65,8 +65,7 @@ class LanguageWords:
         numbers: numbers in words.
         amounts: words that tell how much, many or often without a number.
         naming: pattern of questions for a name; its group is the word that asks for it. Empty = none.
-        answers: patterns of questions by the kind of answer that they ask for, as they are written; "measure" are
-            those for what only a number tells.
+        answers: patterns of questions by the kind of answer that they ask for, as they are written.
         lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
         loans: its stop words that English text has too.
         months: patterns of the names of months, as they are written, from January; empty = none.
