@@ -13,6 +13,7 @@ from recall_loop.policy.question.amounts import tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import ContentType
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.person_words import person_words
 from recall_loop.text.words.folding import fold
@@ -44,7 +45,9 @@ def _may_tell_place(question: AnalysedQuestion, entry: PoolEntry) -> bool:
         return True
     if _PLACES.isdisjoint(find_topics(fold(question.text), question.language)):
         return True
-    return question.name_terms.isdisjoint(entry_terms(entry)) or _tells_place(entry["record"]["text"], question)
+    if entry["record"]["kind"] == ContentType.FACT or question.name_terms.isdisjoint(entry_terms(entry)):
+        return True  # what a fact was drawn from may tell the place
+    return _tells_place(entry["record"]["text"], question)
 
 
 def _tells_place(text: str, question: AnalysedQuestion) -> bool:
