@@ -28,6 +28,7 @@ from recall_loop.state.errors import (
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.patience import waiting_at_most
 from recall_loop.state.types import Route, SearchMode
+from recall_loop.telemetry.logs import log_failure
 
 _log = logging.getLogger(__name__)
 MIN_RECURSION_LIMIT = 5
@@ -79,7 +80,7 @@ def _is_in_scope(run: RunContext) -> bool:
     except StoreUnusableError:  # the caller's to mend
         raise
     except StoreUnavailableError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("scope not counted: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "scope not counted", error)
         return True
 
 

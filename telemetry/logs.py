@@ -23,6 +23,12 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
+def log_failure(log: logging.Logger, what: str, error: BaseException | None, **fields: object) -> None:
+    """Warn that something failed, in the line itself and as a field by the error's class; its text may quote users."""
+    kind = type(error).__name__
+    log.warning("%s: %s", what, kind, extra={**fields, "error_type": kind})
+
+
 class _StderrHandler(logging.Handler):
     """Writes to the process's present standard error, which tests and servers replace."""
 

@@ -45,6 +45,7 @@ from recall_loop.llm.structured.output_methods import (
 )
 from recall_loop.llm.structured.reply_parsing import ParsedReply, parse_reply, parse_truncated_reply, validate_reply
 from recall_loop.prompts.templates import RenderedPrompt
+from recall_loop.telemetry.logs import log_failure
 from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
@@ -251,11 +252,7 @@ class FallbackChain(Generic[T]):
         form = "OpenAI's format" if speaks_openai else "the format of the model's provider"
         error = classify_error(outcome.error or TimeoutError(), form)
         if error.reason is FailureReason.ERROR:  # the failure's own words name no class
-            _log.warning(
-                "a model's call failed: %s",
-                type(outcome.error).__name__,
-                extra={"error_type": type(outcome.error).__name__},
-            )
+            log_failure(_log, "a model's call failed", outcome.error)
         if error.reason is FailureReason.TIMEOUT:
             error = self._too_late(call)
         if error.reason in _PROMPT_COUNTED_REASONS:

@@ -33,6 +33,7 @@ from recall_loop.state.types import (
     UnitFloat,
     Utf8Text,
 )
+from recall_loop.telemetry.logs import log_failure
 
 ScopeProvider = Scope | Callable[[RunnableConfig], Scope]
 MAX_TOOL_LIMIT = 50
@@ -126,7 +127,7 @@ def make_memory_tool(
         except InvalidInputError as error:
             raise ToolException(str(error)) from error
         except (StoreError, EmbedderError) as error:
-            _log.warning("memory not searched: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+            log_failure(_log, "memory not searched", error)
             raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
 
     return StructuredTool.from_function(

@@ -39,6 +39,7 @@ from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import QuerySource
+from recall_loop.telemetry.logs import log_failure
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ def _corrected_question(run: RunContext) -> str | None:
         whole = view.derived_from_vocabulary(SpellingVocabulary)
         known = corrected_query(asked, ReadableVocabulary(whole, view.frequency_within), SPELLING_LEVEL)
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("spelling not checked: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "spelling not checked", error)
         return None
     return likely_slips(asked, known)
 
@@ -107,7 +108,7 @@ def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> lis
     try:
         frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("no bridges: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "no bridges", error)
         return []
     return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
 
@@ -123,7 +124,7 @@ def _member_words(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -
     try:
         frequencies, rows = view.frequency_within(frozenset().union(*words.values())), view.count()
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("no members looked up: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "no members looked up", error)
         return []
     return words_not_told(words_in_memory(words, frequencies, rows), ranked, run.question.language)
 

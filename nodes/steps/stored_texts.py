@@ -11,6 +11,7 @@ from recall_loop.policy.evidence.evidence_folding import attach_sources, unread_
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.records.records import Record
+from recall_loop.telemetry.logs import log_failure
 from recall_loop.text.words.passages import READ_CHARACTERS
 
 _log = logging.getLogger(__name__)
@@ -43,5 +44,5 @@ def _read(ids: Sequence[str], run: RunContext) -> Sequence[Record]:
     try:
         return run.store.get(ids, scope=run.scope) if ids else ()
     except StoreError as error:
-        _log.warning("records not read: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "records not read", error)
         return ()
