@@ -78,9 +78,9 @@ confidence: setup  ## Fit confidence and the relevance of facts on the runs of `
 	  --method 'logistic, components, signals and products' -o build/attributed.json
 	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 6 --only 7-chats --kinds messages -o build/confidence
 	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 10 --limit 300 --talk ../shared/data/train/realmem --kinds all -o build/confidence
-	$(PYTHON) benchmarks/weights/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
+	$(PYTHON) benchmarks/weights/confidence/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
 	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
-	$(PYTHON) benchmarks/weights/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
+	$(PYTHON) benchmarks/weights/confidence/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
 	$(BIN)recall-loop calibrate --replay build/confidence/talk-unnamed-messages.jsonl build/confidence/realmem-unnamed-all.jsonl \
 	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.9 --medium 0.76 --each-set --wrongly 0.03 \
 	  --method 'logistic, components, what matches the question, and breadth' --attributed build/attributed.json \

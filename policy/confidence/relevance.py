@@ -3,7 +3,7 @@
 A logistic regression of how well the fact's own words match the question, of its share of the best score, and of its
 rank. A fact that only other queries found, at the end of a bridge for instance, has no match of its own: its
 similarity stands for it, which is never above that of the fact that led there. The weights are in
-`relevance_weights.json`, made by `benchmarks/weights/fit_relevance.py`.
+`relevance_weights.json`, made by `benchmarks/weights/confidence/fit_relevance.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ask the questions of permissive archives, and write what each one measured, for fitting confidence (CONF-4, LIVE-3).
 
-    python benchmarks/weights/confidence_runs.py --train DIR -o DIR [--limit N]
+    python benchmarks/weights/confidence/confidence_runs.py --train DIR -o DIR [--limit N]
 
 DIR of `--train` holds folders with turns/*.jsonl and questions.jsonl (docs/confidence.md names sets and licences). One
 file for each is written, in the form of `recall-loop eval --per-question`. A question sees only what was there before

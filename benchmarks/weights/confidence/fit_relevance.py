@@ -1,6 +1,6 @@
 """Fit how likely a single fact matters for a question, from files of `confidence_runs.py` (LIVE-5).
 
-    python benchmarks/weights/fit_relevance.py FILE... -o policy/confidence/relevance_weights.json [--judge FILE...]
+    python benchmarks/weights/confidence/fit_relevance.py FILE… -o FILE [--judge FILE…]
 
 Questions weigh the same, however many facts they brought. Prints AUROC out of fold (collections held out), and for
 `--judge` files, which nothing is fitted on, the recall and precision of a context block with each floor.

@@ -4,7 +4,7 @@ The cosines of that model lie between .7 and .9 for texts that have nothing in c
 vector they spread around 0, as the default embedder's do. Lives are generated from a seed in six languages, statements
 for stored texts, questions for queries.
 
-    python benchmarks/weights/make_centres.py [-o FILE]
+    python benchmarks/weights/vectors/make_centres.py [-o FILE]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Make memory/store/embed/token-basis.npy: the directions in which the tokens of general text differ most.
 
-    python benchmarks/weights/make_token_basis.py --passages FILE.jsonl [FILE.jsonl …] [--dimensions 96] [--out FILE]
+    python benchmarks/weights/vectors/make_token_basis.py --passages FILE.jsonl […] [--dimensions 96] [--out FILE]
 
 Each line of a file is an object with `text` and perhaps `title`: general passages, such as those of an
 encyclopedia, of which many thousand tokens are wanted. They should not be what ranking is measured on. The
@@ -22,7 +22,7 @@ from rich.console import Console
 
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 
-OUT = Path(__file__).resolve().parents[2] / "memory" / "store" / "embed" / "token-basis.npy"
+OUT = Path(__file__).resolve().parents[3] / "memory" / "store" / "embed" / "token-basis.npy"
 BATCH = 256
 
 
