@@ -7,54 +7,135 @@ what names her and tells no place.
 
 from __future__ import annotations
 
-from recall_loop.policy.evidence.coverage import entry_terms
-from recall_loop.policy.facts.change_words import find_topics, place_words
-from recall_loop.policy.question.amounts import tells_amount
+from collections.abc import Sequence
+
+from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.change_words import find_topics, place_words, shared_words
+from recall_loop.policy.facts.persons import person_beside
+from recall_loop.policy.question.amounts import counts, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType
 from recall_loop.text.names.proper_names import find_entities
-from recall_loop.text.speech.person_words import person_words
+from recall_loop.text.speech.first_person import has_first_person
+from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import GERMAN
-from recall_loop.text.words.tokens import text_language, words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import content_words, text_language, words
 
+_PRICE = "=price"
+# In these languages a name is told by its capital.
+_CAPITALISED = frozenset({"en", "es", "fr", "ru"})
 _PLACES = frozenset({"=residence", "=work"})
 
 
-def may_answer(question: AnalysedQuestion, entry: PoolEntry) -> bool:
-    """Tell whether a record may hold the amount or the place that a question asks for.
+def may_answer(question: AnalysedQuestion, ranked: Sequence[RankedEntry]) -> list[RankedEntry]:
+    """Return what may hold the amount or the place that a question asks for; everything where it asks for another.
 
-    True where it asks for anything else too.
+    Where nothing of what is left is about the question's subject, and something of the rest is, nothing is left: that
+    the dog is four years old tells no more of Rosa's age than what tells none.
     """
     if len(question.parts) > 1:
-        return True
-    return _may_tell_amount(question, entry) and _may_tell_place(question, entry)
+        return list(ranked)
+    kept = [item for item in ranked if all(may_tell(question, item.entry) for may_tell in _MAY_TELL)]
+    if len(kept) == len(ranked):
+        return kept
+    subject, left = _subject_of(question), {item.id for item in kept}
+    dropped = (item for item in ranked if item.id not in left)
+    missed = any(_is_about(subject, item.entry) for item in dropped)
+    return [] if missed and not any(_is_about(subject, item.entry) for item in kept) else kept
 
 
 def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if question.asked is not AnswerKind.NUMBER:
         return True
-    return any(tells_amount(text) for text in (entry["record"]["text"], entry["window"]))
+    # What is said next to it may count what it is about; a time there is mostly of something else.
+    tells = counts if _PRICE in find_topics(fold(question.text), question.language) else tells_amount
+    return tells(entry["record"]["text"]) or counts(entry["window"])
+
+
+def _subject_of(question: AnalysedQuestion) -> frozenset[str]:
+    """Return the stems of whom a question is about, or else of its words but those for a price, with their synonyms."""
+    if whose := _asked_of(question):
+        return whose
+    language = question.language
+    asked = [word for word in content_words(question.text) if next(find_topics(fold(word), language), None) is None]
+    return frozenset(stem(word, language) for word in asked).union(
+        *(synonym_stems(word, question.table) for word in asked)
+    )
+
+
+def _asked_of(question: AnalysedQuestion) -> frozenset[str]:
+    """Return the stems of the names and of the words for relatives in a question."""
+    language, known = question.language, person_words().get(question.language)
+    if known is None:
+        return question.name_terms
+    relatives = (word for word in words(question.text) if person_stem(word, language, known) in known.kin)
+    return question.name_terms.union(stem(word, language) for word in relatives)
 
 
 def _may_tell_place(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     known = person_words().get(question.language)
-    if known is None or not question.name_terms or known.where.isdisjoint(words(question.text)):
+    if known is None or known.where.isdisjoint(words(question.text)):
         return True
-    if _PLACES.isdisjoint(find_topics(fold(question.text), question.language)):
+    whose = _asked_of(question)
+    if not whose or _PLACES.isdisjoint(find_topics(fold(question.text), question.language)):
         return True
-    if entry["record"]["kind"] == ContentType.FACT or question.name_terms.isdisjoint(entry_terms(entry)):
+    if entry["record"]["kind"] == ContentType.FACT or whose.isdisjoint(entry_terms(entry)):
         return True  # what a fact was drawn from may tell the place
     return _tells_place(entry["record"]["text"], question)
 
 
+def _is_about(subject: frozenset[str], entry: PoolEntry) -> bool:
+    """Tell whether a record has a word of the subject, or a pronoun that may stand for one next to it."""
+    if not subject.isdisjoint(entry_terms(entry)):
+        return True
+    text = entry["record"]["text"]
+    known = person_words().get(text_language(text))
+    refers = known is None or not known.third.isdisjoint(words(text))
+    return refers and not subject.isdisjoint(entry_window_terms(entry))
+
+
+def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record tells of anybody, if that is what is asked for.
+
+    Whoever it is by may be the answer, where that is known, and the one who asks, but not for what is theirs ("who is
+    my landlord?"). In German any noun may be a name, and so may any word of a text without capitals.
+    """
+    record, known = entry["record"], person_words().get(question.language)
+    if question.asked is not AnswerKind.PERSON or known is None or record.get("author") or record.get("subject"):
+        return True
+    text, asked = record["text"], {*words(question.text)}
+    language = text_language(text)
+    if language not in _CAPITALISED or language != question.language or text.islower():
+        return True
+    found = words(text)
+    persons = {person_stem(word, language, known) for word in found if word not in asked} - {""}
+    if persons or not known.third.isdisjoint(found) or any({*words(name)} - asked for name in find_entities(text)):
+        return True
+    owned = not (shared_words("possessives") - known.third).isdisjoint(asked)
+    return not owned and (not shared_words("speakers").isdisjoint(found) or has_first_person(text, language))
+
+
+_MAY_TELL = (_may_tell_amount, _may_tell_place, _may_tell_person)
+
+
 def _tells_place(text: str, question: AnalysedQuestion) -> bool:
-    """Tell whether a text has a word before which or by which a place stands, or a name that isn't asked for."""
+    """Tell whether a text has a word before which or by which a place stands, or a name that may be a place's."""
     language = text_language(text)
     if language not in person_words():
         return True
-    asked = {*words(question.text)}
-    named = language != GERMAN and any({*words(name)} - asked for name in find_entities(text))
+    named = language != GERMAN and any(_may_be_place(name, text, question) for name in find_entities(text))
     return named or not place_words(language).isdisjoint(map(fold, words(text)))
+
+
+def _may_be_place(name: str, text: str, question: AnalysedQuestion) -> bool:
+    """Tell whether a name isn't asked for, and isn't a relative's ("my sister Ruth")."""
+    parts, found, language = words(name), words(text), text_language(text)
+    if {*parts} <= {*words(question.text)}:
+        return False
+    at = found.index(parts[0]) if parts and parts[0] in found else None
+    return at is None or not person_beside(found, at, language, person_words()[language])

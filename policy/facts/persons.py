@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
@@ -36,6 +36,7 @@ _ARTICLES = word_set("the a an")
 _BEING = word_set("is was are were has have had will")
 # Words between which and whose it is there may be a further one ("his old passport").
 _BESIDE_THING = 2
+NO_RELATIVE = -1
 _ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
 _GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
 
@@ -46,12 +47,12 @@ class AskedPerson:
 
     Attributes:
         language: the language of the question.
-        kin: the group of the relative; None = the one who asks.
+        kin: the group of the relative; None = the one who asks; `NO_RELATIVE` = somebody whose name alone is known.
         owns: whether it is only about something of the one who asks ("my favourite colour").
         stems: the stems of the question.
         seeks: whether it asks where the one who asks has put something, which somebody else may have.
         wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
-        name: the relative's name, folded, where the question has it; a statement that has it, too, is theirs.
+        name: the stem of the name where the question has one; a statement that has it, too, is theirs.
     """
 
     language: str
@@ -65,7 +66,11 @@ class AskedPerson:
     def said(self, entry: PoolEntry) -> bool:
         """Tell whether a record is by the one whose name the question has, or has them as its subject."""
         record = entry["record"]
-        return bool(self.name) and self.name in words(f"{record.get('author') or ''} {record.get('subject') or ''}")
+        return self.has_name(f"{record.get('author') or ''} {record.get('subject') or ''}")
+
+    def has_name(self, text: str) -> bool:
+        """Tell whether a text has the name that the question has."""
+        return bool(self.name) and self.name in stems(text, self.language)
 
     def is_not_of(self, text: str) -> bool:
         """Tell whether a statement is about somebody else, or about nothing but a wish."""
@@ -97,30 +102,28 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
 
 
 def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) -> AskedPerson | None:
-    """Return whom a question is about that names one person, if one of some statements says whose relative that is.
+    """Return whom a question is about that names one person; None where that isn't plain.
 
-    "My sister Ruth is vegan" says that Ruth is a sister: what one tells of oneself answers no question about her.
+    "My sister Ruth is vegan" says that Ruth is a sister: what one tells of oneself answers no question about her. Of
+    whose relative nobody is said to be, what is told of one's relatives is no answer: "my wife's birthday is in June".
+    A name behind such a word as "in" may be a place's.
     """
-    known, called = person_words().get(language), fold(name)
-    if known is None:
+    known, called = person_words().get(language), words(name)
+    if known is None or len(called) != 1:
         return None
+    root = stem(called[0], language)
+    asked = frozenset(stems(question, language))
     for text in told:
-        found = words(text) if len(text) <= _LONGEST and called in fold(text) else []
-        for at in (at for at, word in enumerate(found) if word == called):
-            kin = known.kin.get(_person_beside(found, at, language, known))
+        found = words(text) if len(text) <= _LONGEST else []
+        for at in (at for at, word in enumerate(found) if stem(word, language) == root):
+            kin = known.kin.get(person_beside(found, at, language, known))
             if kin is not None:
-                return AskedPerson(language, kin, False, frozenset(stems(question, language)), name=called)
-    return None
-
-
-def _person_beside(found: Sequence[str], at: int, language: str, known: PersonWords) -> str:
-    """Return the word that tells who a name is: "my sister Ruth", "Ruth, my sister", "Ruth is my sister"; else ""."""
-    before = found[max(at - _AFTER_NAME, 0) : at]
-    if before and known.whose.isdisjoint(before) and (person := person_stem(before[-1], language, known)):
-        return person
-    behind = [word for word in found[at + 1 : at + 1 + _AFTER_NAME] if word not in _BEING]
-    own = behind and behind[0] in shared_words("possessives") - known.third - known.whose
-    return person_stem(behind[1], language, known) if own and len(behind) > 1 else ""
+                return AskedPerson(language, kin, False, asked, name=root)
+    said = _Persons.of(question, language, known)
+    before = said.words[: said.words.index(called[0])] if called[0] in said.words else ()
+    if not before or before[-1] in place_words(language) or said.persons or said.asker or said.owns:
+        return None
+    return AskedPerson(language, NO_RELATIVE, False, asked, name=root)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class _Persons:
         persons: stems of its words for persons.
         told: those with which it begins, or which are somebody's relatives; none who only takes part ("with my wife").
         owns: whether anything is the teller's.
-        owns_thing: whether it speaks of something of the teller's that is no person ("my flat").
+        things: stems of the words for what is the teller's and is no person ("my flat").
     """
 
     words: Sequence[str]
@@ -145,7 +148,7 @@ class _Persons:
     persons: frozenset[str]
     told: frozenset[str]
     owns: bool
-    owns_thing: bool
+    things: frozenset[str]
 
     @classmethod
     def of(cls, text: str, language: str, known: PersonWords) -> _Persons:
@@ -157,7 +160,8 @@ class _Persons:
         possessives = shared_words("possessives") - known.third
         # "My older brother", "mon beau-frère": an adjective may stand between.
         places = [at for at, word in enumerate(found[:-1]) if word in possessives]
-        owned = [_first_person_word(found[at + 1 : at + 1 + _BESIDE_THING], language, known) for at in places]
+        behind = [found[at + 1 : at + 1 + _BESIDE_THING] for at in places]
+        owned = [_first_person_word(near, language, known) for near in behind]
         first = elided or has_first_person(text, language)
         speaks = not shared_words("speakers").isdisjoint(own) or opens_in_first_person(text, language)
         told = (*owned, *(person_stem(word, language, known) for word in found[:_OPENING]))
@@ -169,7 +173,9 @@ class _Persons:
             persons=persons,
             told=frozenset(filter(None, told)) - _companions(found, language, known),
             owns=not possessives.isdisjoint(found),
-            owns_thing=not all(owned),
+            things=frozenset(
+                stem(word, language) for near, person in zip(behind, owned, strict=True) if not person for word in near
+            ),
         )
 
 
@@ -193,7 +199,7 @@ def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Itera
 
 @lru_cache(maxsize=4096)
 def _is_of_another(text: str, asked: AskedPerson) -> bool:
-    if asked.name in words(text):
+    if asked.has_name(text):
         return False
     languages = dict.fromkeys((asked.language, text_language(text)))  # that of a short text may not show
     return any(_tells_of_another(text, asked, language) for language in languages if language in person_words())
@@ -203,8 +209,8 @@ def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
     known = person_words()[language]
     said = _Persons.of(text, language, known)
     if asked.kin is not None:
-        return _is_of_no_such_relative(text, said, asked.kin, known)
-    if said.teller or said.owns_thing:
+        return _is_of_no_such_relative(text, said, asked, known)
+    if said.teller or said.things:
         return False
     if asked.owns or asked.seeks:
         genitive = asked.owns and _has_genitive(text, language, known)
@@ -214,12 +220,19 @@ def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
     return bool(told - asked.stems or opening & known.single) or _begins_with_name(text, said, asked, language)
 
 
-def _is_of_no_such_relative(text: str, said: _Persons, kin: int, known: PersonWords) -> bool:
-    """Tell whether a text tells of its teller alone, or of other relatives only; a name may be anybody's."""
-    if said.third or (_opening_name(text) and not has_first_person(text, text_language(text))):
+def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known: PersonWords) -> bool:
+    """Tell whether a text tells of its teller alone, or of other relatives only; a name may be anybody's.
+
+    It tells of its teller, too, where what is asked for is the teller's: "my birthday is in May".
+    """
+    language = text_language(text)
+    named = stem(fold(_opening_name(text)), language) not in said.persons | {""}
+    if said.third or (named and not has_first_person(text, language)):
         return False
     relatives = {known.kin.get(person) for person in said.persons}
-    return not relatives.intersection((kin, None)) if relatives else said.teller
+    if relatives:
+        return not relatives.intersection((asked.kin, None))
+    return asked.kin != NO_RELATIVE and (said.teller or not said.things.isdisjoint(asked.stems))
 
 
 def _opening_name(text: str) -> str:
@@ -267,6 +280,23 @@ def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: s
     return is_told and not asked.stems.isdisjoint(stem(word, language) for word in told)
 
 
+def person_beside(found: Sequence[str], at: int, language: str, known: PersonWords) -> str:
+    """Return the word that tells who a name is: "my sister Ruth", "Ruth, my sister", "Ruth is my sister"; else "".
+
+    Args:
+        found: the words of a text.
+        at: the place of the name among them.
+        language: of the text.
+        known: its words for persons.
+    """
+    before = found[max(at - _AFTER_NAME, 0) : at]
+    if before and known.whose.isdisjoint(before) and (person := person_stem(before[-1], language, known)):
+        return person
+    behind = [word for word in found[at + 1 : at + 1 + _AFTER_NAME] if word not in _BEING]
+    own = behind and behind[0] in shared_words("possessives") - known.third - known.whose
+    return person_stem(behind[1], language, known) if own and len(behind) > 1 else ""
+
+
 @lru_cache(maxsize=4096)
 def told_relatives(text: str, language: str) -> frozenset[int | None]:
     """Return of which relatives a text tells, by their groups, None for its teller; empty where that isn't plain.
@@ -278,7 +308,7 @@ def told_relatives(text: str, language: str) -> frozenset[int | None]:
     if known is None or said is None or said.third:
         return frozenset()
     relatives = frozenset(known.kin[person] for person in said.told if person in known.kin)
-    return relatives | {None} if said.teller or said.owns_thing else relatives
+    return relatives | {None} if said.teller or said.things else relatives
 
 
 def opens_with_another(text: str, asked: Set[str]) -> bool:

@@ -66,7 +66,7 @@ def same_person(older: Statement, newer: Statement, question: frozenset[str]) ->
     What they share beside what is asked for and what they are about ("works", "lives") may be one thing of both: "my
     wife drives the Volvo", "we sold the Volvo".
     """
-    if _is_of_another_subject(older, newer, question):
+    if _is_of_another_subject(older, newer, question) or _is_anothers_change(older, newer, question):
         return False
     shared = older.stems & newer.stems & older.terms - question
     if any(not _is_topic(word, older.language) for word, term in older.ordered if term in shared):
@@ -89,6 +89,21 @@ def _is_of_another_subject(older: Statement, newer: Statement, question: frozens
     languages = (older.language, newer.language)
     same = form in older.terms or any(older.topics.intersection(find_topics(verb, each)) for each in languages)
     return same and not has_first_person(newer.text, newer.language)
+
+
+def _is_anothers_change(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether the older statement is its teller's, and the newer one begins with whose change it tells.
+
+    Both have no more than a topic in common: "por el piso pago 720", "Iván se ha mudado a Logroño".
+    """
+    beginning_words, mark = newer.ordered[: _NEAR + 2], words(newer.mark)[:1]
+    if not mark or not beginning_words or mark[0] not in [word for word, _ in beginning_words[1:]]:
+        return False
+    _, who = beginning_words[0]
+    if who not in newer.terms - older.stems - question or not older.terms & newer.terms <= older.topics:
+        return False
+    tells_own = older.speaks or has_first_person(older.text, older.language)
+    return tells_own and not newer.speaks and not has_first_person(newer.text, newer.language)
 
 
 def _is_topic(word: str, language: str) -> bool:

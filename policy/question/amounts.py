@@ -28,7 +28,13 @@ _DIGIT = re.compile(rf"\d|[一二两三四五六七八九十百千万亿零]{{2}
 @lru_cache(maxsize=4096)
 def tells_amount(text: str) -> bool:
     """Tell whether a text has a number, a word such as "several" or "every", or a time."""
-    if has_number(text) or says_when(text):
+    return counts(text) or says_when(text)
+
+
+@lru_cache(maxsize=4096)
+def counts(text: str) -> bool:
+    """Tell whether a text has a number, or a word such as "several" or "every"."""
+    if has_number(text):
         return True
     known = language_words().get(text_language(text))
     return not (known.amounts if known else _AMOUNT_WORDS).isdisjoint(words(text))

@@ -34,8 +34,8 @@ CONNECTORS = word_set("of the de del della di da du des van von der den la le la
 HONORIFICS = word_set("mr mrs ms miss mx dr prof sir dame lord lady rev fr st sgt capt lt")
 CALENDAR = word_set(
     """january february march april may june july august september october november december jan feb mar apr jun jul
-    aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur
-    thurs fri sat sun am pm utc gmt"""
+    aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays
+    thursdays fridays saturdays sundays mon tue tues wed thu thur thurs fri sat sun am pm utc gmt"""
 )
 CHAT_CAPITALS = word_set(
     "lol omg btw fyi imo imho idk tbh ngl rofl lmao asap faq tv ok diy ps pm am eta rsvp aka ceo cto cfo"

@@ -50,6 +50,36 @@ def test_a_told_amount_is_evidence(told, question):
         assert memory.recall(question).confidence.label is not ConfidenceLabel.LOW
 
 
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        (("Rita handles the invoices.", "Our dog Pickle is four years old."), "How old is Rita?"),
+        (
+            ("Mi hermana Lucía es enfermera.", "El perro se llama Trufa y tiene cuatro años."),
+            "¿Cuántos años tiene Lucía?",
+        ),
+        (("小雯搬到重庆去了。", "我们家的狗四岁了。"), "小雯多大了？"),
+        (("La clase de cerámica es los jueves.", "El alquiler son 720 euros."), "¿Cuánto cuesta la clase de cerámica?"),
+    ],
+)
+def test_an_amount_of_something_else_is_no_answer(told, question):
+    """Where what is told of the one who is asked for tells none, what is told of others doesn't. Proves: CONF-3."""
+    with Memory() as memory:
+        for text in told:
+            memory.add(text)
+        assert memory.recall(question).confidence.label is ConfidenceLabel.LOW
+
+
+def test_a_pronoun_stands_for_whom_was_talked_of():
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add(
+            [{"role": "user", "content": "Rita handles the invoices."}, {"role": "user", "content": "She is 41."}]
+        )
+        result = memory.recall("How old is Rita?")
+    assert result.confidence.label is not ConfidenceLabel.LOW
+
+
 def test_another_part_of_a_question_needs_no_amount():
     """Proves: CONF-3."""
     told = "My sister Imke works as a glazier in Bergen."

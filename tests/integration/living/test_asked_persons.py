@@ -120,3 +120,33 @@ def test_a_wish_answers_what_is_wished_for() -> None:
     result = recalled("Where would I love to live?", "I'd love to live in Lisbon some day.")
     assert "Lisbon" in result.facts[0].text
     assert result.confidence.label != "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Who is my judo teacher?", "I go to judo on Thursdays."),
+        ("¿Quién es mi maestro de judo?", "Tengo entrenamiento de judo todos los jueves."),
+        ("Кто мой тренер по дзюдо?", "По четвергам я хожу на дзюдо."),
+        ("Who is the fire inspector?", "The fire inspection is on 12 May."),
+    ],
+)
+def test_what_tells_of_nobody_is_no_answer_to_who(question: str, told: str) -> None:
+    """It was medium, since it is on the matter. Proves: CONF-3."""
+    result = recalled(question, told)
+    assert result.confidence.label == "low"
+    assert result.facts[0].text == told
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Who is my judo teacher?", "Akira teaches my judo class."),
+        ("Who is my judo teacher?", "my judo teacher is akira"),
+        ("Who waters the garden?", "I water the garden myself."),
+        ("¿Quién es mi maestro de judo?", "Mi vecina es mi maestra de judo."),
+    ],
+)
+def test_whoever_is_told_of_may_be_who_is_asked_for(question: str, told: str) -> None:
+    """Proves: CONF-3."""
+    assert recalled(question, told).confidence.label != "low"

@@ -23,6 +23,9 @@ def _label(told: str, question: str) -> ConfidenceLabel:
         ("Gudrun plays the harp", "Where does Gudrun live?"),
         ("Ximena tiene dos gatos", "¿Dónde vive Ximena?"),
         ("Gudrun spielt Harfe", "Wo wohnt Gudrun?"),
+        ("Mi hermana Pilar trabaja de veterinaria", "¿Dónde vive mi hermana?"),
+        ("My sister Pilar is a vet", "Where does my sister live?"),
+        ("Papa mag keinen Rosenkohl", "Wo arbeitet Papa?"),
     ],
 )
 def test_what_tells_no_place_is_no_home(told: str, question: str) -> None:
@@ -37,6 +40,7 @@ def test_what_tells_no_place_is_no_home(told: str, question: str) -> None:
         ("Gudrun moved to Trier", "Where does Gudrun live?"),
         ("Ximena vive encima de la panadería", "¿Dónde vive Ximena?"),
         ("Gudrun wohnt beim Bahnhof", "Wo wohnt Gudrun?"),
+        ("Mi hermana Pilar vive en Soria", "¿Dónde vive mi hermana?"),
     ],
 )
 def test_a_place_without_a_name_is_a_home(told: str, question: str) -> None:

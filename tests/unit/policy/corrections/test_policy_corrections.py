@@ -202,6 +202,8 @@ def test_questions_about_the_past(question, past):
         ("Das Boot Luna kostet acht Euro.", "Das Boot Vega kostet neun Euro.", "Was kostet die Luna?"),
         ("Hall B has two doors.", "Hall C has six doors.", "How many doors does hall B have?"),
         ("Order 4071 was sent on Monday.", "Order 4096 was sent on Friday.", "When was order 4071 sent?"),
+        ("Por el piso pago 720 euros.", "Iván se ha mudado a Logroño.", "¿Cuánto pago por el piso?"),
+        ("За квартиру плачу 32 тысячи.", "Катя переехала в Самару.", "Сколько я плачу за квартиру?"),
         ("Row C7: the plant number 7 is a fern.", "Row C9: the plant number 9 is a palm.", "Which plants are there?"),
     ],
 )

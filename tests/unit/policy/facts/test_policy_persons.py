@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.policy.facts.persons import asked_person
+from recall_loop.policy.facts.persons import NO_RELATIVE, asked_by_name, asked_person
 from recall_loop.text.words.tokens import text_language
 
 OTHERS = [
@@ -40,6 +40,9 @@ OTHERS = [
     ("Where did I leave my phone?", "My wife left her phone at the office."),
     ("Où ai-je mis mon téléphone ?", "Ma femme a laissé son téléphone au bureau."),
     ("我姐姐住在哪里？", "我住在奥斯陆。"),
+    ("When is my husband's birthday?", "My birthday is on 22 September."),
+    ("Quand est l'anniversaire de mon mari ?", "Mon anniversaire tombe un lundi."),
+    ("¿Cuándo es el cumpleaños de mi marido?", "Mi cumpleaños cae en lunes."),
 ]
 OWN = [
     ("Where do I live?", "We live in Bergen."),
@@ -68,6 +71,8 @@ OWN = [
     ("¿Dónde vivo?", "Vivo con mi hermana en Valencia"),
     ("¿De qué suma disponemos para el tejado?", "El presupuesto del tejado es de 9900 euros."),
     ("Где я был в мае?", "ездил с сестрой в Сочи"),
+    ("When is my husband's birthday?", "My calendar has it on 22 September."),
+    ("When is my husband's birthday?", "His birthday is on 22 September."),
 ]
 # Whom these are about isn't plain, or the answer is somebody else.
 ANYBODY = ["What did I tell my wife?", "Where does he live?", "What did you say?", "Where is the key?", "Was ist los?"]
@@ -87,6 +92,45 @@ def test_what_may_be_of_whom_is_asked(question: str, text: str) -> None:
     asked = asked_person(question, text_language(question))
     assert asked is not None
     assert not asked.is_not_of(text)
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "text"),
+    [
+        ("When is Gus's birthday?", "Gus", "My wife's birthday is on 3 June."),
+        ("¿En qué trabaja Iván?", "Iván", "Mi hermana Lucía trabaja de enfermera."),
+        ("Кем работает Вадим?", "Вадим", "Муж работает водителем."),
+        ("Quel est le métier d'Inès ?", "d'Inès", "Ma cousine est fleuriste."),
+    ],
+)
+def test_what_is_told_of_a_relative_is_not_of_somebody_with_a_name(question: str, name: str, text: str) -> None:
+    """Of whom only the name is known, what the teller says of themselves may still be. Proves: CONF-3, LIVE-3."""
+    asked = asked_by_name(question, text_language(question), name, [text])
+    assert asked is not None
+    assert asked.kin == NO_RELATIVE
+    assert asked.is_not_of(text)
+    assert not asked.is_not_of("I was born on 3 June.")
+    own = name.removeprefix("d'")
+    assert not asked.is_not_of(f"{text} {own}.")
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [("What happened in Porto?", "Porto"), ("What did Gus tell my wife?", "Gus"), ("Gus came when?", "Gus")],
+)
+def test_a_name_that_may_be_a_places_or_stands_beside_others_tells_nothing_apart(question: str, name: str) -> None:
+    """Proves: CONF-3."""
+    assert asked_by_name(question, text_language(question), name, []) is None
+
+
+def test_an_inflected_name_is_the_same_person() -> None:
+    """Proves: CONF-3, OPEN-4."""
+    told = "Моя сестра Катя живёт в Казани."
+    asked = asked_by_name("Сколько лет Кате?", "ru", "Кате", [told])
+    assert asked is not None
+    assert asked.kin is not None
+    assert asked.kin != NO_RELATIVE
+    assert not asked.is_not_of(told)
 
 
 @pytest.mark.parametrize("question", ANYBODY)
