@@ -28,7 +28,7 @@ class PendingWrite:
 
     prepared: Sequence[PreparedRecord]
     statuses: list[WriteStatus] | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -63,19 +63,27 @@ class GroupCommit:
         """Write the records of one call, return the outcome of each.
 
         Raises:
-            Exception: the error of this call, as `commit` noted it; other calls don't see it.
+            BaseException: the error of this call, as `commit` noted it, or what interrupted it; other calls don't see
+                it, and write nothing of this one.
         """
         write = PendingWrite(drafts)
         self._queue.append(write)
         try:
             with self._lock:
-                while not write.is_settled:
-                    self._commit(self._group(write))
+                self._settle(write)
         finally:  # each call takes itself out, so that none is forgotten if another's thread is interrupted
             self._queue.remove(write)
         if write.error is not None:
             raise write.error
         return write.statuses or []
+
+    def _settle(self, write: PendingWrite) -> None:
+        while not write.is_settled:
+            try:
+                self._commit(self._group(write))
+            except BaseException as interruption:
+                write.error = interruption  # before the lock is another's, who would write it, too
+                raise
 
     def _group(self, write: PendingWrite) -> list[PendingWrite]:
         """Return the next writes: the first that wait, in order; only `write` while this thread holds others off."""

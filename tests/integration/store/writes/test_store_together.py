@@ -153,6 +153,12 @@ def test_an_interrupted_call_leaves_the_others_their_turn(store):
     class Once(BaseException):
         pass
 
+    class Slow(list):
+        def remove(self, item):
+            time.sleep(0.05)
+            super().remove(item)
+
+    store.writer.group_commit._queue = Slow()  # the next takes over while the interrupted one is still in the queue
     run = store.embedder.embed_documents
 
     def once(texts):
