@@ -17,9 +17,10 @@ from recall_loop.policy.evidence.coverage import compute_coverage
 from recall_loop.policy.evidence.members import count_new_members
 from recall_loop.policy.evidence.ranking import RankedEntry, new_facts, streak_without_gain
 from recall_loop.policy.stopping import RunProgress, refine_reasons, stop_figures
-from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
+from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.run.events import NoveltyMeasured
+from recall_loop.state.state_entries import PoolEntry, QueryOutcome
 from recall_loop.state.types import Route
 
 _log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from recall_loop.policy.evidence.llm_query_weight import question_terms, weight_
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.query_search import is_reranked, limit_parameter, query_mode, similarity_weight
 from recall_loop.policy.planning.round_plan import QueryFingerprinter, content_types_of
-from recall_loop.state.agent_state import AgentState, Plan, PlannedQuery, QueryOutcome, ToolCallEntry
+from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, RecallError, StoreError
 from recall_loop.state.language_codes import LanguageCode
@@ -33,6 +33,7 @@ from recall_loop.state.run.events import CallCompleted
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.state_entries import Plan, PlannedQuery, QueryOutcome, ToolCallEntry
 from recall_loop.state.types import SearchMode, ToolName
 from recall_loop.telemetry import names
 from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span

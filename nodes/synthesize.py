@@ -45,11 +45,12 @@ from recall_loop.policy.evidence.repeats import demote_duplicates, fold_repeats
 from recall_loop.policy.evidence.statements import acts_of, put_alike_negated_first
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template
-from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
+from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.display import NOT_SEARCHED_TEXT
 from recall_loop.state.errors import StoreError
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.state_entries import LlmStep, PoolEntry
 from recall_loop.state.types import Role, Route, StopReason
 from recall_loop.text.words.snippets import estimate_tokens
 

@@ -19,10 +19,10 @@ from recall_loop.policy.evidence.members import LIST_SOURCES
 from recall_loop.policy.planning.query_forms import fallback_queries
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.search import SearchParams
+from recall_loop.state.state_entries import PlannedQuery
 from recall_loop.state.types import QuerySource, SearchMode, Strategy
 
 _RRF_K = 60.0

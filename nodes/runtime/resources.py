@@ -31,11 +31,12 @@ from recall_loop.nodes.runtime.run_context import (
 from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
 from recall_loop.policy.evidence.coverage import extract_facets
 from recall_loop.policy.question.question import analyse_question
-from recall_loop.state.agent_state import AgentState, Facet
+from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.state_entries import Facet
 from recall_loop.text.words.related_terms import RelatedTermsTable, load_related_terms
 
 if TYPE_CHECKING:

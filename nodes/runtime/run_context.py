@@ -29,11 +29,12 @@ from recall_loop.policy.facts.persons import AskedPerson, asked_by_name, asked_p
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.agent_state import AgentState, Facet, PoolEntry
+from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.state_entries import Facet, PoolEntry
 from recall_loop.text.words.languages import GERMAN
 from recall_loop.text.words.tokens import query_terms
 

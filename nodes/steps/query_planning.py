@@ -34,10 +34,11 @@ from recall_loop.policy.planning.round_plan import (
     plan_next,
 )
 from recall_loop.policy.stopping import refine_reasons
-from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
+from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned
 from recall_loop.state.scope import Scope
+from recall_loop.state.state_entries import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
 from recall_loop.telemetry.logs import log_failure
 

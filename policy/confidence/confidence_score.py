@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.state.agent_state import ToolCallEntry
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.state_entries import ToolCallEntry
 from recall_loop.state.types import ConfidenceLabel
 
 COMPONENT_WEIGHTS: Mapping[str, float] = {

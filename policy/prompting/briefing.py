@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
-from recall_loop.state.agent_state import PoolEntry, QueryOutcome
 from recall_loop.state.display import truncate
 from recall_loop.state.request import ChatMessage
+from recall_loop.state.state_entries import PoolEntry, QueryOutcome
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.snippets import (
     CHARACTERS_PER_TOKEN,
