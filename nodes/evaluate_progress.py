@@ -20,7 +20,7 @@ from recall_loop.policy.stopping import RunProgress, refine_reasons, stop_figure
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.run.events import NoveltyMeasured
-from recall_loop.state.state_entries import PoolEntry, QueryOutcome
+from recall_loop.state.run.state_entries import PoolEntry, QueryOutcome
 from recall_loop.state.types import Route
 
 _log = logging.getLogger(__name__)

@@ -30,10 +30,10 @@ from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, RecallError, StoreError
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.run.events import CallCompleted
+from recall_loop.state.run.state_entries import Plan, PlannedQuery, QueryOutcome, ToolCallEntry
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import Plan, PlannedQuery, QueryOutcome, ToolCallEntry
 from recall_loop.state.types import SearchMode, ToolName
 from recall_loop.telemetry import names
 from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span

@@ -50,7 +50,7 @@ from recall_loop.state.context import Context
 from recall_loop.state.display import NOT_SEARCHED_TEXT
 from recall_loop.state.errors import StoreError
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.state_entries import LlmStep, PoolEntry
+from recall_loop.state.run.state_entries import LlmStep, PoolEntry
 from recall_loop.state.types import Role, Route, StopReason
 from recall_loop.text.words.snippets import estimate_tokens
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from recall_loop.state.run.state_entries import PoolEntry, ToolCallEntry
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import PoolEntry, ToolCallEntry
 from recall_loop.state.types import StopReason
 
 ZERO_RESULT_CALLS = 3

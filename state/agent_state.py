@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from recall_loop.state.language_codes import QUERY_LANGUAGE, LanguageCode
-from recall_loop.state.state_entries import Facet, LlmStep, Plan, PoolEntry, QueryOutcome, ToolCallEntry
+from recall_loop.state.run.state_entries import Facet, LlmStep, Plan, PoolEntry, QueryOutcome, ToolCallEntry
 from recall_loop.state.types import ContentType, FuzzyLevel, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
 
 # For a form: the state itself holds plain text, which any checkpointer keeps.

@@ -21,8 +21,8 @@ from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.run.events import ProgressEvent
+from recall_loop.state.run.state_entries import PlannedQuery
 from recall_loop.state.search import SearchParams
-from recall_loop.state.state_entries import PlannedQuery
 from recall_loop.state.types import QuerySource, SearchMode, Strategy
 
 _RRF_K = 60.0

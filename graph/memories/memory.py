@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from langchain_core.language_models import BaseChatModel
-
-from recall_loop.graph.memories.fact_reading import FactReader
 from recall_loop.graph.memories.memory_reading import FiltersInput, MemoryReading, checked_filters
 from recall_loop.graph.memories.opening_place import open_place
 from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult, add_records, addition_owner
@@ -17,12 +15,17 @@ from recall_loop.memory.store.forgetting import ForgetReport
 from recall_loop.memory.store.record_writer import OnReject
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.memory.store.store_reading import ContentTypeNames
-from recall_loop.nodes.runtime.run_context import check_bindings
+from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, RetentionRule
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from recall_loop.graph.memories.fact_reading import FactReader
 
 
 class Memory(MemoryReading):
@@ -78,7 +81,12 @@ class Memory(MemoryReading):
         given = path if stated or settings is None else settings.store_path
         chosen = settings or Settings.from_env()
         super().__init__(open_place(given, chosen, embedder, store), chosen, llm)
-        self._reader = FactReader(self.store, self.settings, llm)
+
+    @cached_property
+    def _reader(self) -> FactReader:
+        from recall_loop.graph.memories.fact_reading import FactReader  # only a memory that asks a model needs it
+
+        return FactReader(self.store, self.settings, self._llm)
 
     def __enter__(self) -> Self:
         """Return the memory itself."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
-from recall_loop.graph.memories.questions import QuestionInput, request_of
-from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.files.ingest import export_line
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import atomic_file
@@ -19,11 +16,16 @@ from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.memory.store.tables.record_queries import RecordPage
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record, RecordVersion, SearchHit
-from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import Limit, SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ScopeMode
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from recall_loop.graph.memories.questions import QuestionInput
+    from recall_loop.state.result import RetrieveResult
 
 FiltersInput = Filters | Mapping[str, Any]
 Hits = list[SearchHit]
@@ -101,6 +103,9 @@ class MemoryReading:
             InvalidInputError: an argument isn't allowed, or the request names another scope.
             StoreError: the store can't be read.
         """
+        from recall_loop.graph.memories.questions import request_of  # what only writes or searches needs no LangGraph
+        from recall_loop.graph.run import retrieve
+
         return retrieve(
             request_of(question, fields),
             store=self.store,

@@ -35,7 +35,7 @@ from recall_loop.policy.prompting.answer_composition import (
 from recall_loop.policy.stopping import RunProgress, metrics_agree, refine_reasons, stop_figures, stop_reason
 from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, EvaluateReply, PlanReply, RefineReply, Sentence
 from recall_loop.state.agent_state import AgentState
-from recall_loop.state.state_entries import LlmStep, PlannedQuery, QueryNarrowing
+from recall_loop.state.run.state_entries import LlmStep, PlannedQuery, QueryNarrowing
 from recall_loop.state.types import ConfidenceLabel, QuerySource, StopReason, Strategy, ToolName
 
 Writer = Callable[[Any], None]

@@ -17,7 +17,7 @@ from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.prompting import briefing
 from recall_loop.prompts.templates import RenderedPrompt, load_template, render_prompt, strategy_instructions
 from recall_loop.state.agent_state import AgentState
-from recall_loop.state.state_entries import LlmStep, PoolEntry
+from recall_loop.state.run.state_entries import LlmStep, PoolEntry
 from recall_loop.state.types import Strategy, ToolName
 from recall_loop.text.words.snippets import estimate_tokens
 

@@ -21,11 +21,11 @@ from langgraph.runtime import Runtime
 from recall_loop.llm.endpoint.providers import OPENAI, provider_of, settings_for_model
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,
     RetrievalParts,
     RunContext,
-    check_bindings,
     current_holder,
 )
 from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
@@ -35,8 +35,8 @@ from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.run.state_entries import Facet
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import Facet
 from recall_loop.text.words.related_terms import RelatedTermsTable, load_related_terms
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.language_models import BaseChatModel
-
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
+from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.evidence.statements import (
@@ -30,15 +29,16 @@ from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, Plann
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import AgentState
-from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import Facet, PoolEntry
 from recall_loop.text.words.languages import GERMAN
 from recall_loop.text.words.tokens import query_terms
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from recall_loop.llm.client import ChatClient
     from recall_loop.memory.store.store import MemoryStore
 
@@ -253,16 +253,3 @@ _current: ContextVar[RunHolder | None] = ContextVar("recall_loop_run", default=N
 def current_holder() -> RunHolder:
     """Return the holder of the call that this code works for; an empty one outside of a call."""
     return _current.get() or RunHolder()
-
-
-def check_bindings(store: object, llm: object) -> None:
-    """Check what a caller hands in as its store and its chat model.
-
-    Raises:
-        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
-    """
-    if not (llm is None or isinstance(llm, BaseChatModel) or (isinstance(llm, str) and llm.strip())):
-        shown = llm if isinstance(llm, str) else type(llm).__name__
-        raise InvalidInputError("llm", shown, "a LangChain chat model, the name of a model, or None")
-    if store is not None and not hasattr(store, "view"):
-        raise InvalidInputError("store", store, "a MemoryStore, or None")

@@ -37,8 +37,8 @@ from recall_loop.policy.stopping import refine_reasons
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned
+from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry
 from recall_loop.state.scope import Scope
-from recall_loop.state.state_entries import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
 from recall_loop.telemetry.logs import log_failure
 

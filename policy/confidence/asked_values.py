@@ -16,7 +16,7 @@ from recall_loop.policy.facts.persons import person_beside
 from recall_loop.policy.question.amounts import counts, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person

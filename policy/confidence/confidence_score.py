@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.run.state_entries import ToolCallEntry
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import ToolCallEntry
 from recall_loop.state.types import ConfidenceLabel
 
 COMPONENT_WEIGHTS: Mapping[str, float] = {

@@ -19,7 +19,7 @@ from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource, SpeechAct
 from recall_loop.text.speech.speech_acts import find_speech_acts
 from recall_loop.text.time.time_expressions import says_when

@@ -27,7 +27,7 @@ from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, is_to_come
 from recall_loop.text.time.time_expressions import TimeExpression
 from recall_loop.text.words.tokens import words

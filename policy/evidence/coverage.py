@@ -29,7 +29,7 @@ from recall_loop.policy.question.amounts import has_number
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import Facet, PoolEntry
+from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, says_when
 from recall_loop.text.words.languages import ENGLISH

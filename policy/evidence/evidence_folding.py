@@ -8,7 +8,7 @@ from typing import Any
 
 from recall_loop.policy.evidence.merging import EVIDENCE_SNIPPET_CHARACTERS, MAX_EVIDENCE
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.snippets import best_snippet
 

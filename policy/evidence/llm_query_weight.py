@@ -22,7 +22,7 @@ from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.evidence.merging import BRIDGE_SHARE, CreditCeiling, QueryHits, entry_of_hit
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.request import ChatMessage
-from recall_loop.state.state_entries import Facet, PoolEntry
+from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.types import QuerySource
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.tokens import query_terms, stem_set

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import QuerySource, Role
 from recall_loop.text.words.stop_words import first_person_balance
 from recall_loop.text.words.tokens import stems

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.state.records.records import Record, SearchHit
-from recall_loop.state.state_entries import PlannedQuery, PoolEntry, QueryMatch
+from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.passages import READ_CHARACTERS, passage
 from recall_loop.text.words.snippets import best_snippet

@@ -30,8 +30,8 @@ from datetime import datetime
 from recall_loop.policy.evidence.members import ends_in_question, member_fit
 from recall_loop.policy.question.periods import entry_created_at, time_fit
 from recall_loop.policy.question.titles import expected_speaker, title_references
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.time.time_expressions import TimeExpression
 

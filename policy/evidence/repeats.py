@@ -25,7 +25,7 @@ from recall_loop.policy.evidence.ranking import SCORE_DIGITS, RankedEntry
 from recall_loop.policy.facts.negation import negations
 from recall_loop.policy.facts.wording import read_statements
 from recall_loop.policy.question.titles import crowded_titles, entry_title
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import Role
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.stemming import stem

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.negation import is_negated
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
 from recall_loop.text.speech.speech_acts import speech_acts, stated_text
 from recall_loop.text.words.tokens import jaccard, stems, words

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import place_words, shared_words
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words

@@ -13,7 +13,7 @@ from recall_loop.policy.evidence.coverage import entry_entities, entry_terms
 from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query, with_anchor
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import PlannedQuery, PoolEntry
+from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems

@@ -20,7 +20,7 @@ from recall_loop.policy.evidence.members import ends_in_question, is_told_by
 from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.policy.question.titles import expected_speaker
-from recall_loop.state.state_entries import PlannedQuery, PoolEntry, QueryNarrowing
+from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry, QueryNarrowing
 from recall_loop.state.types import QuerySource, SpeechAct
 from recall_loop.text.words.kinds import members_of
 from recall_loop.text.words.related_terms import related_terms

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise, zip_longest
 
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import PlannedQuery, QueryNarrowing, QueryOutcome
+from recall_loop.state.run.state_entries import PlannedQuery, QueryNarrowing, QueryOutcome
 from recall_loop.state.types import QuerySource
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.words.languages import asking_words

@@ -7,7 +7,7 @@ member finds it, and the question's other words were looked up before.
 
 from __future__ import annotations
 
-from recall_loop.state.state_entries import PlannedQuery
+from recall_loop.state.run.state_entries import PlannedQuery
 from recall_loop.state.types import QuerySource, SearchMode
 
 _MAJOR_WEIGHT = 0.8

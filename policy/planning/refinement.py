@@ -22,8 +22,8 @@ from recall_loop.policy.planning.query_forms import (
     without_times,
 )
 from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.run.state_entries import PlannedQuery
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import PlannedQuery
 from recall_loop.state.types import QuerySource, SearchMode
 from recall_loop.text.names.name_spans import ordinary_words
 from recall_loop.text.words.related_terms import RelatedTerms, related_terms

@@ -18,9 +18,9 @@ from recall_loop.policy.planning.strategies import (
     strategy_queries,
 )
 from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.run.state_entries import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.scope import Filters
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.state_entries import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.types import ContentType, SearchMode, Strategy, ToolName
 
 PLAN_ORIGIN, REFINE_ORIGIN = "plan", "refine"

@@ -18,7 +18,7 @@ from recall_loop.policy.planning.query_forms import (
 )
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.state_entries import PlannedQuery, PoolEntry, QueryOutcome
+from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.types import QuerySource, Strategy
 from recall_loop.text.names.proper_names import find_organizations, find_people, unique_folded
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times, render_time

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from recall_loop.state.display import truncate
 from recall_loop.state.request import ChatMessage
-from recall_loop.state.state_entries import PoolEntry, QueryOutcome
+from recall_loop.state.run.state_entries import PoolEntry, QueryOutcome
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.snippets import (
     CHARACTERS_PER_TOKEN,

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.scope import Filters
-from recall_loop.state.state_entries import PoolEntry
 from recall_loop.text.time.dates import LATEST
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
 

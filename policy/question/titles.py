@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from heapq import nlargest
 
-from recall_loop.state.state_entries import PoolEntry
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.stop_words import STOP_WORDS, first_person_balance
 

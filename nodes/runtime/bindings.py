@@ -1,0 +1,24 @@
+"""The store and the chat model that callers hand in, checked without importing LangChain where there is no model."""
+
+from __future__ import annotations
+
+from recall_loop.state.errors import InvalidInputError
+
+
+def check_bindings(store: object, llm: object) -> None:
+    """Check what a caller hands in as its store and its chat model.
+
+    Raises:
+        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
+    """
+    if not (llm is None or (llm.strip() if isinstance(llm, str) else _is_chat_model(llm))):
+        shown = llm if isinstance(llm, str) else type(llm).__name__
+        raise InvalidInputError("llm", shown, "a LangChain chat model, the name of a model, or None")
+    if store is not None and not hasattr(store, "view"):
+        raise InvalidInputError("store", store, "a MemoryStore, or None")
+
+
+def _is_chat_model(llm: object) -> bool:
+    from langchain_core.language_models import BaseChatModel
+
+    return isinstance(llm, BaseChatModel)
