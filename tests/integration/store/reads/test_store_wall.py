@@ -286,6 +286,8 @@ def asked_vectors() -> np.ndarray:
 
 def plain(value: Any) -> Any:
     """Return everything that a value shows, as plain Python."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, Row):
         return [plain(getattr(value, name)) for name in ("rowid", "kind", "window", "record", "term_count")]
     if isinstance(value, BaseModel):
