@@ -61,7 +61,7 @@ def write(folder: str, messages: int, questions: int) -> dict[str, float]:
         sizes["written"] = resident_mb()
         for text in said[:questions]:
             memory.recall(f"Who said {text[:40]}?", user_id="ada")
-        return sizes | {"answered": resident_mb()}
+        return sizes | {"answered": resident_mb(), "most ever": _most_mb()}
 
 
 def read(folder: str, messages: int, questions: int) -> dict[str, float]:
@@ -73,7 +73,11 @@ def read(folder: str, messages: int, questions: int) -> dict[str, float]:
         for number in range(questions):
             asked = f"Who said harour belung {number % max(1, messages)}?"
             retrieve({"id": f"r{number}", "messages": [{"content": asked}], "user_id": "ada"}, store=store)
-        return sizes | {"answered": resident_mb()}
+        return sizes | {"answered": resident_mb(), "most ever": _most_mb()}
+
+
+def _most_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _sizes_of(part: str, folder: str, arguments: argparse.Namespace) -> dict[str, float]:

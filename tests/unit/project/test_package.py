@@ -65,6 +65,17 @@ def test_import_stays_light(statement: str) -> None:
     assert not loaded & {"chromadb", "langgraph", "langchain_core", "openai", "onnxruntime", "numpy"}
 
 
+def test_who_only_writes_and_searches_imports_no_graph() -> None:
+    """Proves: COST-2 (LangGraph and LangChain's models take longer to import than all of the rest)."""
+    statement = (
+        "from recall_loop import Memory\n"
+        "with Memory() as memory:\n"
+        "    memory.add('I moved to Bergen.', user_id='ada')\n"
+        "    assert memory.search('Bergen', user_id='ada')"
+    )
+    assert not _modules_after(statement) & {"langgraph", "langsmith", "langchain_core.language_models"}
+
+
 def test_every_public_name_loads_from_its_home() -> None:
     for name in recall_loop.__all__:
         value = getattr(recall_loop, name)
