@@ -188,8 +188,9 @@ def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntr
 
     What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
     """
-    stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.is_evidence(item.entry)]
-    told = may_answer(run.question, stating)
+    of_another = {item.id for item in ranked if run.tells_of_another(item.entry)}
+    stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
+    told = may_answer(run.question, stating, of_another)
     return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
 
 

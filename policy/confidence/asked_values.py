@@ -7,13 +7,13 @@ what names her and tells no place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import find_topics, place_words, shared_words
 from recall_loop.policy.facts.persons import person_beside
-from recall_loop.policy.question.amounts import counts, tells_amount
+from recall_loop.policy.question.amounts import counts, counts_beside_times, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -32,29 +32,38 @@ _CAPITALISED = frozenset({"en", "es", "fr", "ru"})
 _PLACES = frozenset({"=residence", "=work"})
 
 
-def may_answer(question: AnalysedQuestion, ranked: Sequence[RankedEntry]) -> list[RankedEntry]:
-    """Return what may hold the amount or the place that a question asks for; everything where it asks for another.
+def may_answer(
+    question: AnalysedQuestion, ranked: Sequence[RankedEntry], of_another: Set[str] = frozenset()
+) -> list[RankedEntry]:
+    """Return what may hold the amount, the place or the person that a question asks for.
 
     Where nothing of what is left is about the question's subject, and something of the rest is, nothing is left: that
-    the dog is four years old tells no more of Rosa's age than what tells none.
+    the dog is four years old tells no more of Rosa's age than what tells none. Nor is anything where the best is told
+    of somebody else, and all the rest of nobody who was asked for.
+
+    Args:
+        question: what is asked.
+        ranked: what was found, best first.
+        of_another: ids of what is told of somebody else.
     """
-    if len(question.parts) > 1:
-        return list(ranked)
-    kept = [item for item in ranked if all(may_tell(question, item.entry) for may_tell in _MAY_TELL)]
-    if len(kept) == len(ranked):
-        return kept
-    subject, left = _subject_of(question), {item.id for item in kept}
-    dropped = (item for item in ranked if item.id not in left)
-    missed = any(_is_about(subject, item.entry) for item in dropped)
-    return [] if missed and not any(_is_about(subject, item.entry) for item in kept) else kept
+    own = [item for item in ranked if item.id not in of_another]
+    several = len(question.parts) > 1
+    kept = own if several else [item for item in own if all(tell(question, item.entry) for tell in _MAY_TELL)]
+    if len(kept) < len(own):
+        subject, left = _subject_of(question), {item.id for item in kept}
+        missed = any(_is_about(subject, item.entry) for item in own if item.id not in left)
+    else:
+        subject, missed = _asked_of(question), bool(ranked) and ranked[0].id in of_another
+    return [] if missed and subject and not any(_is_about(subject, item.entry) for item in kept) else kept
 
 
 def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if question.asked is not AnswerKind.NUMBER:
         return True
     # What is said next to it may count what it is about; a time there is mostly of something else.
-    tells = counts if _PRICE in find_topics(fold(question.text), question.language) else tells_amount
-    return tells(entry["record"]["text"]) or counts(entry["window"])
+    if _PRICE in find_topics(fold(question.text), question.language):
+        return counts_beside_times(entry["record"]["text"]) or counts_beside_times(entry["window"])
+    return tells_amount(entry["record"]["text"]) or counts(entry["window"])
 
 
 def _subject_of(question: AnalysedQuestion) -> frozenset[str]:
@@ -69,12 +78,13 @@ def _subject_of(question: AnalysedQuestion) -> frozenset[str]:
 
 
 def _asked_of(question: AnalysedQuestion) -> frozenset[str]:
-    """Return the stems of the names and of the words for relatives in a question."""
+    """Return the stems of the names in a question, and of all words for the relatives in it."""
     language, known = question.language, person_words().get(question.language)
     if known is None:
         return question.name_terms
-    relatives = (word for word in words(question.text) if person_stem(word, language, known) in known.kin)
-    return question.name_terms.union(stem(word, language) for word in relatives)
+    persons = {person_stem(word, language, known) for word in words(question.text)}
+    groups = {known.kin[person] for person in persons if person in known.kin}
+    return question.name_terms.union(stem(word, language) for word, group in known.kin.items() if group in groups)
 
 
 def _may_tell_place(question: AnalysedQuestion, entry: PoolEntry) -> bool:

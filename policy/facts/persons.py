@@ -36,6 +36,7 @@ _ARTICLES = word_set("the a an")
 _BEING = word_set("is was are were has have had will")
 # Words between which and whose it is there may be a further one ("his old passport").
 _BESIDE_THING = 2
+_SHORT_NAME = 2
 NO_RELATIVE = -1
 _ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
 _GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
@@ -226,8 +227,12 @@ def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known
     It tells of its teller, too, where what is asked for is the teller's: "my birthday is in May".
     """
     language = text_language(text)
-    named = stem(fold(_opening_name(text)), language) not in said.persons | {""}
-    if said.third or (named and not has_first_person(text, language)):
+    named = not said.persons.union(asked.stems).issuperset(stems(_opening_name(text), language))
+    if said.third:
+        return False
+    if asked.name and not _is_alike(_opening_name(text), asked) and _begins_with_name(text, said, asked, language):
+        return True
+    if named and not has_first_person(text, language):
         return False
     relatives = {known.kin.get(person) for person in said.persons}
     if relatives:
@@ -238,6 +243,11 @@ def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known
 def _opening_name(text: str) -> str:
     name = next(iter(find_entities(text)), "")
     return name if name and fold(text).startswith(fold(name)) else ""
+
+
+def _is_alike(name: str, asked: AskedPerson) -> bool:
+    """Tell whether a name may be short for the one asked for, or that for it: "Gus", "Gustav"."""
+    return fold(name)[:_SHORT_NAME] == asked.name[:_SHORT_NAME]
 
 
 def _has_another(found: Sequence[str], at: int, asked: AskedPerson, known: PersonWords) -> bool:

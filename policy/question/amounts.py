@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from recall_loop.text.time.time_expressions import says_when
+from recall_loop.text.time.time_expressions import says_when, without_times
 from recall_loop.text.words.languages import language_words
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import text_language, words
@@ -38,6 +38,12 @@ def counts(text: str) -> bool:
         return True
     known = language_words().get(text_language(text))
     return not (known.amounts if known else _AMOUNT_WORDS).isdisjoint(words(text))
+
+
+@lru_cache(maxsize=4096)
+def counts_beside_times(text: str) -> bool:
+    """Tell whether a text has such a number or word that is no part of a time: "it opens at six" has none."""
+    return counts(text) and counts(without_times(text))
 
 
 @lru_cache(maxsize=4096)

@@ -74,3 +74,9 @@ def person_stem(word: str, language: str, known: PersonWords) -> str:
     if found not in known.persons or word in stop_words(language):
         return ""
     return word if word in known.kin else found
+
+
+def is_person_word(text: str, language: str) -> bool:
+    """Tell whether a text is a word for a person and nothing else: "Dad"."""
+    known = person_words().get(language)
+    return known is not None and bool(person_stem(fold(text), language, known))

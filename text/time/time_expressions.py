@@ -5,11 +5,12 @@ from __future__ import annotations
 import calendar
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib.resources import files
+from typing import Any
 
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
@@ -137,6 +138,27 @@ def says_when(text: str) -> bool:
     return bool(found or parse_times(text, _ANY_REFERENCE))
 
 
+def without_times(text: str) -> str:
+    """Return a text without what it says of when and how long: dates, relative times, hours, lengths of time."""
+    for time in reversed(parse_times(text, _ANY_REFERENCE)):
+        text = f"{text[: time.at]} {text[time.at + len(time.text) :]}"
+    return _lengths().sub(" ", _hours_and_days().sub(" ", text))
+
+
+@cache
+def _lengths() -> re.Pattern[str]:
+    """Return units of time, each with the word before it, which counts them, if anything does."""
+    units = _when_forms()["lengths"].replace(" ", "|")
+    return re.compile(
+        rf"[^\W_]+\s+(?:{units})\b|[\d一二两三四五六七八九十]+个?(?:小时|分钟|天|晚|周|星期|月|年)", re.IGNORECASE
+    )
+
+
+@cache
+def _when_forms() -> Mapping[str, Any]:
+    return dict(json.loads(files("recall_loop.text.time").joinpath("when_forms.json").read_text(encoding="utf-8")))
+
+
 @cache
 def _recurring_times() -> re.Pattern[str]:
     """Return the words of `when_words.json`; Chinese ones stand between no blanks."""
@@ -152,12 +174,13 @@ def _hours_and_days() -> re.Pattern[str]:
 
     What follows would be what is counted: "at 7 houses", "the 2nd gear".
     """
-    data = json.loads(files("recall_loop.text.time").joinpath("when_forms.json").read_text(encoding="utf-8"))
-    ends = rf"(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{data.pop('following').replace(' ', '|')})\b)"
+    following = _when_forms()["following"].replace(" ", "|")
+    ends = rf"(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{following})\b)"
     forms = (
         ("" if language == CHINESE else r"(?<![\w.,:])")
         + form.replace("#", _hour_or_day(each["hours"])).replace("%", ends)
-        for language, each in data.items()
+        for language, each in _when_forms().items()
+        if not isinstance(each, str)
         for form in each["forms"]
     )
     return re.compile("|".join(forms), re.IGNORECASE)

@@ -21,6 +21,8 @@ _HAN_RUN = re.compile(f"[{_HAN}]+")
 _PART = re.compile(
     f"(?P<han>[{_HAN}]+)|(?P<katakana>[{_KATAKANA}]+)|(?P<other>[{_HIRAGANA}]+|[^{_HAN}{_HIRAGANA}{_KATAKANA}]+)"
 )
+# The dictionary has "my dad" as one word, which "dad" wouldn't find.
+_WHOSE_RELATIVE = re.compile("([我你您他她咱])([爸妈哥姐弟妹爷奶叔舅姨姑嫂])")
 _CLUSTER = re.compile(f".[{MARKS}]*", re.DOTALL)
 
 
@@ -65,4 +67,5 @@ def split_words(run: str) -> list[str]:
 def _chinese_words(run: str) -> list[str]:
     import rjieba  # which reads its dictionary: only where there is something to cut
 
-    return rjieba.cut(run)
+    cut = ((word, _WHOSE_RELATIVE.fullmatch(word)) for word in rjieba.cut(run))
+    return [part for word, whose in cut for part in (whose.groups() if whose else (word,))]

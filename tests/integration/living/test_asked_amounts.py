@@ -70,6 +70,44 @@ def test_an_amount_of_something_else_is_no_answer(told, question):
         assert memory.recall(question).confidence.label is ConfidenceLabel.LOW
 
 
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        ("The gym opens at six.", "How much is the gym?"),
+        ("We bought the boat in 2019.", "How much did the boat cost?"),
+        ("The lathe has a two year guarantee.", "How much was the lathe?"),
+        ("Das Fahrrad habe ich am 3. Mai gekauft.", "Wie teuer war das Fahrrad?"),
+        ("La bici la compré el 3 de mayo.", "¿Cuánto vale la bici?"),
+        ("Le vélo, je l'ai depuis deux ans.", "Combien coûtait le vélo ?"),
+        ("Велосипед я купил 3 мая.", "Сколько стоил велосипед?"),
+        ("自行车是五月三号买的。", "自行车多少钱？"),
+    ],
+)
+def test_a_time_is_no_price(told, question):
+    """It was medium, for the gym high. Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add(told)
+        assert memory.recall(question).confidence.label is ConfidenceLabel.LOW
+
+
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        ("The gym has gone up to 40 a month.", "How much is the gym?"),
+        ("The hotel was 90 a night, from 3 to 5 May.", "How much was the hotel?"),
+        ("Das Fahrrad hat 900 Euro gekostet.", "Wie teuer war das Fahrrad?"),
+        ("El piso costaba 720 al mes.", "¿Cuánto costaba el piso?"),
+        ("Велосипед обошёлся в 20 тысяч.", "Сколько стоил велосипед?"),
+        ("自行车花了两千块。", "自行车多少钱？"),
+    ],
+)
+def test_a_price_beside_a_time_is_one(told, question):
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add(told)
+        assert memory.recall(question).confidence.label is not ConfidenceLabel.LOW
+
+
 def test_a_pronoun_stands_for_whom_was_talked_of():
     """Proves: CONF-3."""
     with Memory() as memory:

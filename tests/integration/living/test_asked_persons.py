@@ -39,6 +39,36 @@ def test_what_is_told_of_another_is_no_answer(question: str, told: str) -> None:
     assert result.facts[0].text == told  # it is still the nearest that memory has
 
 
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("When is Dad's birthday?", "Mum's birthday is on 3 May."),
+        ("Wann hat mein Vater Geburtstag?", "Meine Mutter hat am 3. Mai Geburtstag."),
+        ("¿Cuándo es el cumpleaños de mi padre?", "El cumpleaños de mi madre es el 3 de mayo."),
+        ("C'est quand, l'anniversaire de mon père ?", "L'anniversaire de ma mère est le 3 mai."),
+        ("Когда день рождения у папы?", "День рождения мамы 3 мая."),
+        ("我爸的生日是什么时候？", "我妈的生日是五月三号。"),
+        ("When is Ruth's birthday?", "Paul's birthday is on 3 May."),
+    ],
+)
+def test_a_date_of_another_is_no_answer(question: str, told: str) -> None:
+    """It was medium or high, by what was told beside it, too. Proves: CONF-3, LIVE-3."""
+    assert recalled(question, told).confidence.label == "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("When is Dad's birthday?", "My father was born on 3 May."),
+        ("When is Gus's birthday?", "Gustav's birthday is on 3 May."),
+        ("我爸爸的生日是什么时候？", "我爸的生日是五月三号。"),
+    ],
+)
+def test_another_word_for_the_same_person_is_one(question: str, told: str) -> None:
+    """Proves: CONF-3."""
+    assert recalled(question, told).confidence.label != "low"
+
+
 def test_own_statement_comes_first() -> None:
     """Also where another's is nearer to the words of the question. Proves: LIVE-2."""
     result = recalled("Where do I live?", "My sister lives in Bergen.", "We live in a flat above a bakery in Oslo.")

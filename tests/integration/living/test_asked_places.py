@@ -26,6 +26,7 @@ def _label(told: str, question: str) -> ConfidenceLabel:
         ("Mi hermana Pilar trabaja de veterinaria", "¿Dónde vive mi hermana?"),
         ("My sister Pilar is a vet", "Where does my sister live?"),
         ("Papa mag keinen Rosenkohl", "Wo arbeitet Papa?"),
+        ("我妈喜欢养花。", "我妈住在哪里？"),
     ],
 )
 def test_what_tells_no_place_is_no_home(told: str, question: str) -> None:
@@ -41,6 +42,7 @@ def test_what_tells_no_place_is_no_home(told: str, question: str) -> None:
         ("Ximena vive encima de la panadería", "¿Dónde vive Ximena?"),
         ("Gudrun wohnt beim Bahnhof", "Wo wohnt Gudrun?"),
         ("Mi hermana Pilar vive en Soria", "¿Dónde vive mi hermana?"),
+        ("我姐姐住在海边。", "我姐姐住在哪里？"),
     ],
 )
 def test_a_place_without_a_name_is_a_home(told: str, question: str) -> None:
