@@ -1,8 +1,8 @@
-"""What may answer a question for an amount, or for where somebody lives or works (CONF-3).
+"""What may answer a question for an amount, for where somebody lives or works, or for a person (CONF-3).
 
 "How old is Rosa?" is no more answered by "my manager is called Rosa" than by nothing, however well the two match, and
-neither is "where does Rosa live?". What tells no amount, in itself or around it, is then no evidence, and neither is
-what names her and tells no place.
+neither is "where does Rosa live?". What tells no amount, in itself or around it, is then no evidence, what names her
+and tells no place neither, and to "who is my judo teacher?" what tells of nobody.
 """
 
 from __future__ import annotations
