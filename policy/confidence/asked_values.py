@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.change_words import find_topics, place_words, shared_words
+from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, shared_words
 from recall_loop.policy.facts.persons import person_beside
 from recall_loop.policy.question.amounts import counts, counts_beside_times, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
@@ -26,7 +26,6 @@ from recall_loop.text.words.languages import GERMAN
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, text_language, words
 
-_PRICE = "=price"
 # In these languages a name is told by its capital.
 _CAPITALISED = frozenset({"en", "es", "fr", "ru"})
 _PLACES = frozenset({"=residence", "=work"})
@@ -61,7 +60,7 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if question.asked is not AnswerKind.NUMBER:
         return True
     # What is said next to it may count what it is about; a time there is mostly of something else.
-    if _PRICE in find_topics(fold(question.text), question.language):
+    if PRICE in find_topics(fold(question.text), question.language):
         return counts_beside_times(entry["record"]["text"]) or counts_beside_times(entry["window"])
     return tells_amount(entry["record"]["text"]) or counts(entry["window"])
 

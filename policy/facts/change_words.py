@@ -128,6 +128,10 @@ def _negation(language: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{words})['\s]\s*(?:[\w']+\s+)?$" if spaced else rf"(?:{words})$")
 
 
+PRICE = "=price"
+"""The topic of what is paid, as `find_topics` has it."""
+
+
 def find_topics(folded: str, language: str) -> Iterator[str]:
     """Yield the topics that a sentence touches, in a form that no word has."""
     return (f"={name}" for name, pattern in _topic_patterns(language).items() if pattern.search(folded))

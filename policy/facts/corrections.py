@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.policy.facts.change_words import PRICE, shared_words
 from recall_loop.policy.facts.likeness import (
     MOST_WORDS,
     PLAIN_WORDS,
@@ -52,7 +52,6 @@ _VOICE = ("kind", "role", "user_id", "agent_id")
 _SUBJECT_WORDS, _SHORT = 3, 3
 # A single letter is mostly a unit: 20p and 22p have nothing in common.
 _UNIT = re.compile(r"[a-z\u00df-\u00ff\u0430-\u044f]")
-_PRICE = "=price"
 _ASKED_VALUE = "#"
 """Stands before the numbers and names of a question among its terms."""
 
@@ -127,7 +126,7 @@ def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) 
         return False  # "he eats pasta", "he eats no meat"
     if min(len(older.numbers - newer.numbers), len(newer.numbers - older.numbers)) > 1:
         return False
-    if newer.dates and not older.dates and (_PRICE in older.topics or not older.numbers):
+    if newer.dates and not older.dates and (PRICE in older.topics or not older.numbers):
         return False  # "the library is by the bridge", "the library is open on Tuesdays"
     asked = frozenset(term.removeprefix(_ASKED_VALUE) for term in question)
     if not has_frame(older, newer) or not same_matter(older, newer, asked):

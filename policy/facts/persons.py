@@ -36,6 +36,7 @@ _ARTICLES = word_set("the a an")
 _BEING = word_set("is was are were has have had will")
 # Words between which and whose it is there may be a further one ("his old passport").
 _BESIDE_THING = 2
+# So many letters a short name and the whole one mostly have in common.
 _SHORT_NAME = 2
 NO_RELATIVE = -1
 _ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
@@ -115,7 +116,7 @@ def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) 
     root = stem(called[0], language)
     asked = frozenset(stems(question, language))
     for text in told:
-        found = words(text) if len(text) <= _LONGEST else []
+        found = words(text) if len(text) <= _LONGEST and root in stems(text, language) else []
         for at in (at for at, word in enumerate(found) if stem(word, language) == root):
             kin = known.kin.get(person_beside(found, at, language, known))
             if kin is not None:
@@ -226,12 +227,12 @@ def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known
 
     It tells of its teller, too, where what is asked for is the teller's: "my birthday is in May".
     """
-    language = text_language(text)
-    named = not said.persons.union(asked.stems).issuperset(stems(_opening_name(text), language))
     if said.third:
         return False
-    if asked.name and not _is_alike(_opening_name(text), asked) and _begins_with_name(text, said, asked, language):
+    language, name = text_language(text), _opening_name(text)
+    if asked.name and not _is_alike(name, asked) and _begins_with_name(text, said, asked, language):
         return True
+    named = not said.persons.union(asked.stems).issuperset(stems(name, language))
     if named and not has_first_person(text, language):
         return False
     relatives = {known.kin.get(person) for person in said.persons}
