@@ -516,7 +516,7 @@ def crowd_of(size: int) -> MemoryStore:
 
 @pytest.fixture(scope="module")
 def crowd() -> Iterator[MemoryStore]:
-    with crowd_of(20_000) as store:
+    with crowd_of(10_000) as store:
         yield store
 
 

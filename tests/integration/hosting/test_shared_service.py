@@ -90,13 +90,13 @@ def test_two_workers_write_without_an_owner(address: str, tmp_path: Path) -> Non
         assert served.ready()["read_only"] is False
         wait_until(lambda: len(workers_of(served)) == 2)
         assert not [command for command in children(served.process.pid).values() if "writer_process" in command]
-        clients = run_clients(served.url, 12)
+        clients = run_clients(served.url, 6)
         assert [client.unseen for client in clients] == [[], [], []]
         assert {code for client in clients for code in client.codes} == {200}
         before = workers_of(served)
         killed = threading.Timer(1.0, lambda: subprocess.run(["kill", "-9", str(before[0])], check=False))
         killed.start()
-        more = run_clients(served.url, 12)
+        more = run_clients(served.url, 6)
         killed.join()
         wait_until(lambda: len(workers_of(served)) == 2 and set(workers_of(served)) != set(before))
         served.ready()

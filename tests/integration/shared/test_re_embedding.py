@@ -16,15 +16,17 @@ import pytest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.moving.move_store import move_store
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.write import staged_vectors
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder, word_direction
 from tests.processes.forked_process import forked_command, run_forked_command
 
 TENANTS = ("acme", "isle")
-ASKED = ("Where is boat 7 moored?", "lighthouse", "What did line 60 say?", "the storm took it")
-# Three chunks of 256 records and a part of a fourth.
-EACH = 400
+ASKED = ("Where is boat 7 moored?", "lighthouse", "What did line 40 say?", "the storm took it")
+# Three chunks and a part of a fourth.
+CHUNK = 64
+EACH = 100
 
 
 class Words(WordHashEmbedder):
@@ -68,10 +70,16 @@ def records():
 
 
 def fill(place):
-    """Write a store of 800 records by the first embedder."""
+    """Write a store of 200 records by the first embedder."""
     with MemoryStore.open(place, embedder=Words("1")) as store:
         for tenant in TENANTS:
             store.upsert(records(), tenant=tenant)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Have fewer records embedded at once: what cuts a run off cuts it between or within chunks of any size."""
+    monkeypatch.setattr(staged_vectors, "_CHUNK", CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +102,9 @@ def place(request, tmp_path):
 
 CHILD = """
 from recall_loop.memory.store.store import MemoryStore
-from tests.integration.shared.test_re_embedding import Words
+from recall_loop.memory.store.write import staged_vectors
+from tests.integration.shared.test_re_embedding import CHUNK, Words
+staged_vectors._CHUNK = CHUNK
 def tell(done, total): print(done, total, flush=True)
 MemoryStore.open(sys.argv[1], embedder=Words("2", pause=0.4), re_embed=True, progress=tell)
 """
@@ -103,7 +113,7 @@ MemoryStore.open(sys.argv[1], embedder=Words("2", pause=0.4), re_embed=True, pro
 def killed(run_script, place):
     """Embed a store again in a process that is killed in the middle of its third chunk."""
     process = run_script(CHILD, place)
-    assert [process.stdout.readline() for _ in range(3)] == ["0 800\n", "256 800\n", "512 800\n"]
+    assert [process.stdout.readline() for _ in range(3)] == ["0 200\n", "64 200\n", "128 200\n"]
     time.sleep(0.1)
     process.kill()
     assert process.stdout.read() == ""
@@ -182,14 +192,14 @@ def test_a_killed_run_leaves_the_store_as_it_was_and_the_next_embeds_the_rest(pl
     killed(run_script, place)
     with MemoryStore.open(place, embedder=Words("1")) as store:
         assert (store.generation, content(store), answers(store)) == before
-        assert staged(store) == {"acme": {record["id"] for record in records()}, "isle": {f"m{n}" for n in range(112)}}
-        assert store.maintenance.info()["records"] == 800 and store.maintenance.verify().findings == ()
+        assert staged(store) == {"acme": {record["id"] for record in records()}, "isle": {f"m{n}" for n in range(28)}}
+        assert store.maintenance.info()["records"] == 200 and store.maintenance.verify().findings == ()
     with pytest.raises(EmbedderMismatchError):
         MemoryStore.open(place, embedder=Words("2"))
     embedder = Words("2")
     seen = resumed(place, embedder)
-    assert seen[:3] == [(512, 800), (768, 800), (800, 800)] and set(seen[3:]) <= {(800, 800)}
-    assert len([text for text in embedder.embedded if "Line" in text or "Boat" in text]) == 287  # and the long one
+    assert seen[:3] == [(128, 200), (192, 200), (200, 200)] and set(seen[3:]) <= {(200, 200)}
+    assert len([text for text in embedder.embedded if "Line" in text or "Boat" in text]) == 71  # and the long one
     assert_freshly_embedded(place, Words("2"))
 
 
@@ -197,7 +207,8 @@ DYING = """
 import os, signal
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write import staged_vectors
-from tests.integration.shared.test_re_embedding import Words
+from tests.integration.shared.test_re_embedding import CHUNK, Words
+staged_vectors._CHUNK = CHUNK
 original, pages = staged_vectors.reindex, []
 def dying(*args):
     original(*args)
@@ -217,7 +228,7 @@ def test_a_run_that_is_killed_in_its_last_transaction_has_embedded_all(place, ru
     with MemoryStore.open(place, embedder=Words("1")) as store:
         assert (store.generation, content(store), answers(store)) == before
     embedder = Words("2")
-    assert set(resumed(place, embedder)) == {(800, 800)} and embedder.embedded == []
+    assert set(resumed(place, embedder)) == {(200, 200)} and embedder.embedded == []
     assert_freshly_embedded(place, Words("2"))
 
 
@@ -232,10 +243,10 @@ def test_records_that_change_between_the_runs_are_embedded_as_they_are(place, ru
         store.upsert([{"id": f"new{n}", "text": f"A storm came in year {n}."} for n in range(4)], tenant="isle")
         assert "m5" not in staged(store)["acme"]
         store.maintenance.compact()
-        assert sum(map(len, staged(store).values())) == 509
+        assert sum(map(len, staged(store).values())) == 125
     embedder = Words("2")
-    assert resumed(place, embedder)[0] == (509, 801)
-    assert len(embedder.embedded) == 801 - 509 + len(_pieces(place))
+    assert resumed(place, embedder)[0] == (125, 201)
+    assert len(embedder.embedded) == 201 - 125 + len(_pieces(place))
     assert_freshly_embedded(place, Words("2"))
 
 
@@ -249,26 +260,26 @@ def _pieces(place):
 
 def test_another_embedder_begins_anew(place):
     """It replaces what the one before has left; the rest of that still fits. Proves: OPEN-3."""
-    cut_off(place, Words("2"), 512)
-    cut_off(place, Words("3"), 256)
+    cut_off(place, Words("2"), 128)
+    cut_off(place, Words("3"), 64)
     with MemoryStore.open(place, embedder=Words("1")) as store:
         rows = store._session.database.fetch("SELECT target, count(*) FROM reembedded GROUP BY 1 ORDER BY 1")
-        assert [(target[:9], count) for target, count in rows] == [('["words:2', 256), ('["words:3', 256)]
+        assert [(target[:9], count) for target, count in rows] == [('["words:2', 64), ('["words:3', 64)]
     embedder = Words("2")
-    assert resumed(place, embedder)[0] == (256, 800) and len(embedder.embedded) > 544
+    assert resumed(place, embedder)[0] == (64, 200) and len(embedder.embedded) > 136
     assert_freshly_embedded(place, Words("2"))
 
 
 def test_no_row_of_another_embedder_is_taken_over(place):
     """Proves: OPEN-3."""
-    cut_off(place, Words("2"), 512)
-    assert resumed(place, Words("3"))[0] == (0, 800)
+    cut_off(place, Words("2"), 128)
+    assert resumed(place, Words("3"))[0] == (0, 200)
     assert_freshly_embedded(place, Words("3"))
 
 
 def test_the_same_embedder_goes_on_too_and_others_may_write_meanwhile(place):
     """A rebuild of an open store; what is written while it embeds is in the end embedded once more. Proves: OPEN-3."""
-    cut_off(place, Words("2"), 256)
+    cut_off(place, Words("2"), 64)
     seen = []
 
     def tell(done, total):
@@ -281,20 +292,20 @@ def test_the_same_embedder_goes_on_too_and_others_may_write_meanwhile(place):
     with MemoryStore.open(place, embedder=Words("1")) as store:
         new = Words("2")
         store.maintenance.rebuild(embedder=new, embedding=tell)
-        assert seen[0] == (256, 800) and store.embedder is new
-        assert len(new.embedded) < 800 - 256 + 2 + 3 * 3
+        assert seen[0] == (64, 200) and store.embedder is new
+        assert len(new.embedded) < 200 - 64 + 2 + 3 * 3
         store.upsert([{"id": "after", "text": "It was painted red."}], tenant="isle")
     assert_freshly_embedded(place, Words("2"))
 
 
 def test_a_move_leaves_what_is_kept_aside_behind(place, tmp_path):
     """Proves: OPEN-3, HOST-4."""
-    cut_off(place, Words("2"), 256)
+    cut_off(place, Words("2"), 64)
     move_store(place, tmp_path / "moved", embedder=Words("1"))
     with MemoryStore.open(tmp_path / "moved", embedder=Words("1")) as store:
         assert not has_leftovers(store)
     embedder = Words("2")
-    assert resumed(str(tmp_path / "moved"), embedder)[0] == (0, 800)
+    assert resumed(str(tmp_path / "moved"), embedder)[0] == (0, 200)
     assert_freshly_embedded(tmp_path / "moved", Words("2"))
 
 
@@ -304,10 +315,10 @@ def test_a_damaged_text_keeps_no_run_from_its_end(tmp_path):
         store.upsert(records(), tenant="acme")
     with closing(sqlite3.connect(tmp_path / "sidecar.sqlite3")) as connection, connection:
         connection.execute("UPDATE bodies SET record = replace(record, 'Line 7 ', 'Lime 7 ')")
-    cut_off(tmp_path, Words("2"), 256)
+    cut_off(tmp_path, Words("2"), 64)
     with MemoryStore.open(tmp_path, embedder=Words("1")) as store:
-        assert len(staged(store)["acme"]) == 255
-    assert resumed(tmp_path, Words("2"))[-1] == (400, 400)
+        assert len(staged(store)["acme"]) == 63
+    assert resumed(tmp_path, Words("2"))[-1] == (100, 100)
     with MemoryStore.open(tmp_path, embedder=Words("2")) as store:
         assert store.maintenance.info()["fingerprint"] == "words:2" and not has_leftovers(store)
 
@@ -318,12 +329,12 @@ def test_two_processes_of_different_embedders_are_told(address):
         store.upsert(records(), tenant="acme")
 
     def intrude(done, total):
-        if done == 256:
-            cut_off(address, Words("3"), 256)
+        if done == 64:
+            cut_off(address, Words("3"), 64)
 
     with pytest.raises(StoreUnavailableError, match="embedded elsewhere meanwhile, or another"):
         MemoryStore.open(address, embedder=Words("2"), re_embed=True, progress=intrude)
-    assert resumed(address, Words("3"))[0] == (256, 400)
+    assert resumed(address, Words("3"))[0] == (64, 100)
 
 
 @pytest.mark.slow
