@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
-from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.result_display import parse_profile, profile_for, response_to_json
@@ -44,6 +42,9 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Role, ScopeMode, StopReason
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 
 class ToolProgress(NamedTuple):
@@ -97,6 +98,8 @@ class ToolResult:
 
 def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: ReportProgress) -> ToolResult:
     """Run the loop, and report every iteration."""
+    from recall_loop.graph.run import stream_retrieve  # what only adds and searches needs no LangGraph
+
     request = _retrieve_request(context.scope, arguments)
     most = float(request.max_iterations or context.settings.max_iterations)
     for step in stream_retrieve(request, store=context.store, settings=context.settings, llm=context.llm):

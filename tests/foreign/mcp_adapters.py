@@ -9,19 +9,22 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PINNED = ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")
 
 
+def uv(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "uv", "-q", *arguments], check=True)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        venv.create(place / "venv", with_pip=True)
+        uv("venv", "--python", sys.executable, str(place / "venv"))
         python = place / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-        subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", "-q", *PINNED], check=True)
+        uv("pip", "install", "--python", str(python), *PINNED)
         print(f"== {', '.join(PINNED)}", flush=True)
         client = [python, str(HERE / "adapters_client.py"), sys.executable, str(place)]
         return subprocess.run(client, check=False).returncode

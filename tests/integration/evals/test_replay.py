@@ -275,7 +275,7 @@ def test_the_loop_finds_more_where_two_facts_are_needed(data_dir: Path, store: M
     Proves: OPS-4, STOP-1, QUERY-4.
     """
     dataset = datasets.load_dataset(data_dir / "hotpotqa", "all")
-    prompts = prompts_from_dataset(dataset, EvalOptions(ks=(10,), limit=25))
+    prompts = prompts_from_dataset(dataset, EvalOptions(ks=(10,), limit=50))
     (tenant,) = dataset.collections
     gold = {each for prompt in prompts for each in prompt.gold}
     # All of them take a minute to embed.
