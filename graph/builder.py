@@ -33,7 +33,7 @@ from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.run.cancellation import raise_if_cancelled
 from recall_loop.state.run.patience import waiting_at_most
-from recall_loop.state.settings.settings import Settings
+from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import Route
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.run_span import current_run
@@ -162,7 +162,7 @@ def build_graph(
     """
     if output not in OUTPUTS:
         raise InvalidInputError("output", output, "message or state")
-    resources = GraphResources(store, settings or Settings.from_env(), llm, parts=parts)
+    resources = GraphResources(store, checked_settings(settings), llm, parts=parts)
     resources.calibration  # noqa: B018  # a bad file is reported now, not at the end of the first run
     keys = ParentKeys.parse(inputs, outputs, with_message=output == "message")
     schema = keys.output_schema(MessageOutput if output == "message" else ResultState)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, get_type_hints
 
 from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command
+from langgraph.types import Command, GraphOutput
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
-from recall_loop.graph.parent_messages import Reducer, appends, channels_of, new_blocks, reducers_of, with_ids
+from recall_loop.graph.parent_messages import channels_of, has_reducer, new_blocks, with_blocks, with_ids
 from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
 from recall_loop.state.request import RetrieveRequest
@@ -42,16 +42,13 @@ class GraphCall:
 
     Attributes:
         is_node: by LangGraph, as a node of a parent.
-        is_sent: as a node to which a `Send` hands an input of its own; the messages in it are not the parent's, so only
-            what the graph adds goes back.
-        reducers: those of the parent, by key.
-        keys: those of the parent's state; empty where they aren't known.
+        is_sent: as a node to which a `Send` hands an input of its own.
+        channels: those of the parent's state, by key; empty where they aren't known.
     """
 
     is_node: bool = False
     is_sent: bool = False
-    reducers: Mapping[str, Reducer] = field(default_factory=dict)
-    keys: Collection[str] = ()
+    channels: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_parents_state(self) -> bool:
@@ -68,9 +65,15 @@ class GraphCall:
         if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("langgraph."):
             return cls()
         path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
-        channels = channels_of(config)
-        keys = [name for name in channels if not name.startswith(_INTERNAL)]
-        return cls(is_node=True, is_sent=path[0] == _BY_SEND, reducers=reducers_of(channels), keys=keys)
+        channels = {name: one for name, one in channels_of(config).items() if not name.startswith(_INTERNAL)}
+        return cls(is_node=True, is_sent=path[0] == _BY_SEND, channels=channels)
+
+    def held(self, key: str, given: Any) -> Any:
+        """Return what the parent's state has under a key: as its channel says, else as the input does."""
+        channel = self.channels.get(key)
+        if channel is None:
+            return _values(given, [key]).get(key)
+        return channel.get() if channel.is_available() else None
 
 
 DIRECT_CALL = GraphCall()
@@ -136,35 +139,37 @@ class ParentKeys:
         read = {
             ours: _checked(ours, theirs, values[theirs]) for ours, theirs in self.inputs.items() if theirs in values
         }
-        if _MESSAGES in read and self._are_appended(call):
+        # The id of the block is made of the question's, which is to be the same at each recall of a turn.
+        if call.is_node and _MESSAGES in read and self.inputs[_MESSAGES] == self.outputs.get(_MESSAGES):
             read[_MESSAGES] = with_ids(read[_MESSAGES])
         return _EnteredInput({name: values[name] for name in own if name in values} | read)
 
     def _check_known(self, call: GraphCall) -> None:
         """Check that the parent has the keys: one that is misspelt would be read as absent, and written nowhere."""
-        if not call.keys:
+        if not call.channels:
             return
         read = self.inputs if call.has_parents_state else {}
         written = self.outputs if self.are_named or len(self.outputs) == 1 else {}
         for name, pairs in (("inputs", read), ("outputs", written)):
             for ours, theirs in pairs.items():
-                if theirs not in call.keys:
-                    allowed = f"a key of the parent's state: {', '.join(call.keys)}"
+                if theirs not in call.channels:
+                    allowed = f"a key of the parent's state: {', '.join(call.channels)}"
                     raise InvalidInputError(f"{name}.{ours}", theirs, allowed)
-
-    def _are_appended(self, call: GraphCall) -> bool:
-        return _MESSAGES in self.outputs and appends(call.reducers.get(self.outputs[_MESSAGES]))
 
     def leave(self, output: Any, call: GraphCall, given: Any) -> Any:
         """Return an output in the parent's names: for a parent, and where outputs were named, nothing else.
 
         `given` is the input of the call, in the parent's names.
         """
+        if isinstance(output, GraphOutput):
+            return replace(output, value=self.leave(output.value, call, given))
         if not isinstance(output, dict) or not (call.is_node or self.are_named):
             return output
-        if _MESSAGES in output and (call.is_sent or self._are_appended(call)):
-            theirs = (self.inputs if call.is_sent else self.outputs)[_MESSAGES]
-            output = {**output, _MESSAGES: new_blocks(output[_MESSAGES], _values(given, [theirs]).get(theirs))}
+        if call.is_node and _MESSAGES in output and (theirs := self.outputs.get(_MESSAGES)):
+            known = call.held(theirs, given)
+            blocks = new_blocks(output[_MESSAGES], known)
+            reduced = has_reducer(call.channels.get(theirs))
+            output = {**output, _MESSAGES: blocks if reduced else with_blocks(known, blocks)}
         written = {theirs: output[ours] for ours, theirs in self.outputs.items() if ours in output}
         if not self.are_named and output.get("answer") is None and not _asks_a_model(output):
             written.pop("answer", None)  # nothing here writes answers: the key, if the parent has one, is its own

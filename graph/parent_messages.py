@@ -1,21 +1,20 @@
-"""How messages go back to a parent graph: the whole conversation, or only what is new in it (GRAPH-2).
+"""How the context block goes back to a parent graph (GRAPH-2).
 
-A parent's key without a reducer is overwritten, and so needs all messages. One that appends whatever comes, as
-`operator.add` does, would have them twice.
+A parent's key with a reducer gets the block alone, so that nothing that others do to its messages meanwhile is undone.
+One without a reducer is overwritten, and gets what it holds with the block behind it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 
 from recall_loop.nodes.runtime.inputs import is_recall_block
 
-Reducer = Callable[[Any, Any], Any]
 _READER = "__pregel_read"
 
 
@@ -29,19 +28,9 @@ def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
     return {name: channel for part in parts for name, channel in part.items()}
 
 
-def reducers_of(channels: Mapping[str, Any]) -> dict[str, Reducer]:
-    """Return the reducers of channels, by key."""
-    found = {name: getattr(channel, "operator", None) for name, channel in channels.items()}
-    return {name: reducer for name, reducer in found.items() if callable(reducer)}
-
-
-def appends(reducer: Reducer | None) -> bool:
-    """Tell whether a reducer appends a message that it has already."""
-    if reducer is None:
-        return False
-    known = [HumanMessage("?", id="recall-loop-probe")]
-    found = reducer(known, list(known))
-    return isinstance(found, Sequence) and len(found) > len(known)
+def has_reducer(channel: Any) -> bool:
+    """Tell whether a channel combines what it is given with what it holds."""
+    return callable(getattr(channel, "operator", None))
 
 
 def with_ids(given: Any) -> list[BaseMessage]:
@@ -65,6 +54,12 @@ def new_blocks(messages: Iterable[AnyMessage], known: Any) -> list[AnyMessage]:
     """Return the context blocks that are not among the `known` messages as they are."""
     before = [_mark(each) for each in known] if isinstance(known, list) else []
     return [each for each in messages if is_recall_block(each) and _mark(each) not in before]
+
+
+def with_blocks(known: Any, blocks: Sequence[AnyMessage]) -> list[Any]:
+    """Return the `known` messages with blocks behind them; one with the id of a block is replaced by it."""
+    ids = {each.id for each in blocks}
+    return [*(each for each in (known if isinstance(known, list) else []) if _mark(each)[0] not in ids), *blocks]
 
 
 def _mark(message: Any) -> tuple[Any, Any]:

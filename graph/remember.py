@@ -30,8 +30,8 @@ from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.nodes.runtime.inputs import is_recall_block
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.state.context import Context
-from recall_loop.state.errors import EmbedderError, InvalidInputError, validate_model
-from recall_loop.state.settings.settings import Settings
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import Identifier, Role
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def remember(
     owner = {"tenant": tenant, "agent_id": agent_id, "group_id": group_id, "user_id": user_id}
     conversation = {"conversation_id": conversation_id, "session": session}
     options = validate_model(_RememberOptions, kept | owner | conversation)
-    chosen = settings or Settings.from_env()
+    chosen = checked_settings(settings)
     if options.facts and llm is None and chosen.llm_model is None:
         allowed = "facts together with llm=, or with llm_model in the settings (RECALL_LOOP_LLM_MODEL)"
         raise InvalidInputError("facts", True, allowed)
@@ -192,18 +192,15 @@ class _MessageRecorder:
         return outcome
 
     def _extract_facts(self, recorded: RecordedMessages, chat_client: ChatClient) -> ExtractionResult:
-        try:
-            return extract_facts(
-                self._store,
-                self._owner,
-                recorded.records,
-                chat_client,
-                limits=Limits.from_settings(self._settings),
-                prompt_tokens=self._settings.llm_prompt_tokens,
-                single_valued=self._options.single_valued,
-            )
-        except EmbedderError as error:  # the messages are kept; their facts wait for the next time
-            return ExtractionResult(failure={"reason": "embedder", "detail": error.told})
+        return extract_facts(
+            self._store,
+            self._owner,
+            recorded.records,
+            chat_client,
+            limits=Limits.from_settings(self._settings),
+            prompt_tokens=self._settings.llm_prompt_tokens,
+            single_valued=self._options.single_valued,
+        )
 
 
 def _conversation_owner(options: _RememberOptions, context: Context, settings: Settings) -> ConversationOwner:

@@ -27,7 +27,7 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.state.run.cancellation import cancellable
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
-from recall_loop.state.settings.settings import Settings
+from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import BodyText, FuzzyLevel, StopReason
 
 RequestInput = RetrieveRequest | Mapping[str, Any] | str
@@ -97,7 +97,7 @@ async def aretrieve(
 
     def prepare() -> tuple[TracedGraph, RunInputs, Context, bool]:
         inputs = RunInputs(request_in_scope(request, user_id, agent_id, conversation_id, tenant), store, llm)
-        chosen, resolved = settings or Settings.from_env(), Context.resolve(context)
+        chosen, resolved = checked_settings(settings), Context.resolve(context)
         waits = any(model is not None for model in (llm, resolved.llm_model, chosen.llm_model))
         return _graph(chosen), inputs, resolved, waits
 
@@ -208,10 +208,9 @@ def _arguments(inputs: RunInputs, context: Context | Mapping[str, Any] | None) -
 
 def _graph(settings: Settings | None) -> TracedGraph:
     """Return the graph of some settings, compiled once; store and chat model come with each run's inputs."""
-    if settings is not None and not isinstance(settings, Settings):
-        raise InvalidInputError("settings", settings, "a Settings object")
+    chosen = checked_settings(settings)
     with _lock:  # two graphs of the same settings would open their store twice
-        return _compiled(settings or Settings.from_env())
+        return _compiled(chosen)
 
 
 @lru_cache(maxsize=_MAX_GRAPHS)

@@ -21,7 +21,7 @@ from recall_loop.graph.batch.ray_engine import RayCluster, RayEngine, ray_blocke
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.settings.settings import Settings
+from recall_loop.state.settings.settings import Settings, checked_settings
 
 MAX_CONCURRENCY = 64
 MAX_TIMEOUT = 86_400.0
@@ -132,7 +132,7 @@ def _engine(
 
 def _settings(given: Settings | None, timeout: float | None) -> Settings:
     """Return the settings of every run: the loop's deadline is at most the timeout, so that work ends with it."""
-    settings = given or Settings.from_env()
+    settings = checked_settings(given)
     if timeout is None:
         return settings
     if not 0 < timeout <= MAX_TIMEOUT:

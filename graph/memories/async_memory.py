@@ -18,6 +18,7 @@ from recall_loop.graph.memories.opening_place import check_place
 from recall_loop.graph.memories.questions import QuestionInput, request_of
 from recall_loop.graph.run import aretrieve
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
+from recall_loop.state.errors import StoreUnusableError
 from recall_loop.state.records.records import Record
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
@@ -70,8 +71,16 @@ class AsyncMemory:
     def _opened(self) -> Memory:
         with self._lock:
             if self._memory is None:
+                if self._closed:
+                    raise StoreUnusableError("the memory is closed")
                 self._memory = self._open()
             return self._memory
+
+    def _close(self) -> None:
+        with self._lock:  # an opening that has begun ends first
+            self._closed = True
+            if self._memory is not None:
+                self._memory.close()
 
     async def memory(self) -> Memory:
         """Return the memory below, opened, for what has to be done without waiting."""
@@ -90,8 +99,7 @@ class AsyncMemory:
 
     async def close(self) -> None:
         """Close the store that was opened here; a second call does nothing."""
-        if self._memory is not None:
-            await asyncio.to_thread(self._memory.close)
+        await asyncio.to_thread(self._close)
 
     add = _in_thread(Memory.add)
     """As `Memory.add`."""

@@ -17,7 +17,7 @@ from recall_loop.memory.intake.conversations.fact_extraction import ExtractionRe
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.state.context import Context
-from recall_loop.state.errors import EmbedderError, InvalidInputError
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Message
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
@@ -52,17 +52,14 @@ class FactReader:
         client, total = self.check_model(), ExtractionResult()
         records = self._store.get(added.ids, scope=Scope(tenant=owner.tenant))
         for whose, messages in _by_owner([one for one in records if isinstance(one, Message)], owner.tenant):
-            try:
-                found = extract_facts(
-                    self._store,
-                    whose,
-                    messages,
-                    client,
-                    limits=Limits.from_settings(self._settings),
-                    prompt_tokens=self._settings.llm_prompt_tokens,
-                )
-            except EmbedderError as error:  # the messages are kept; their facts wait for the next time
-                found = ExtractionResult(failure={"reason": "embedder", "detail": error.told}, unread=len(messages))
+            found = extract_facts(
+                self._store,
+                whose,
+                messages,
+                client,
+                limits=Limits.from_settings(self._settings),
+                prompt_tokens=self._settings.llm_prompt_tokens,
+            )
             total = _sum(total, found)
         if total.failure is not None:
             _log.warning("facts not extracted: %(reason)s", total.failure, extra={"failure": total.failure["reason"]})

@@ -19,7 +19,7 @@ from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, RetentionRule
-from recall_loop.state.settings.settings import Settings
+from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import ContentType, Role
 
 if TYPE_CHECKING:
@@ -74,13 +74,10 @@ class Memory(MemoryReading):
             StoreError: the store can't be opened.
         """
         check_bindings(store, llm)
-        if settings is not None and not isinstance(settings, Settings):
-            raise InvalidInputError("settings", settings, "a Settings object")
+        chosen = checked_settings(settings)
         self._owned = store is None
-        stated = path is not None or store is not None or settings is None
-        given = path if stated or settings is None else settings.store_path
-        chosen = settings or Settings.from_env()
-        super().__init__(open_place(given, chosen, embedder, store), chosen, llm)
+        named = settings.store_path if settings and path is None and store is None else path
+        super().__init__(open_place(named, chosen, embedder, store), chosen, llm)
 
     @cached_property
     def _reader(self) -> FactReader:

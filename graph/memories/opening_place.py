@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -28,11 +27,7 @@ def open_place(
         return store
     check_place(path)
     if path is None:
-        return MemoryStore.in_memory(
-            embedder=as_embedder(embedder, settings),
-            history_days=settings.history_days,
-            indexed_attributes=settings.indexed_attributes,
-        )
+        return MemoryStore.in_memory_from_settings(settings, embedder=embedder)
     return MemoryStore.from_settings(settings, path, embedder=embedder)
 
 

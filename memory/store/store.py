@@ -239,6 +239,16 @@ class MemoryStore(StoreWriting):
         files = opening.open_in_memory(chosen, attributes=indexed_attributes)
         return cls(files, chosen, history_days=days, retention=rules)
 
+    @classmethod
+    def in_memory_from_settings(cls, settings: Settings, *, embedder: EmbedderInput | None = None) -> Self:
+        """Return a store in memory, with the embedder, history, index and retention that settings name."""
+        return cls.in_memory(
+            embedder=as_embedder(embedder, settings),
+            history_days=settings.history_days,
+            indexed_attributes=settings.indexed_attributes,
+            retention=settings.retention,
+        )
+
     def __enter__(self) -> Self:
         """Return the store itself."""
         return self

@@ -19,7 +19,6 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.llm.endpoint.providers import OPENAI, provider_of, settings_for_model
-from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.nodes.runtime.run_context import (
@@ -155,9 +154,7 @@ class GraphResources:
 
     def _open(self, path: str, embedder: str | None) -> MemoryStore:
         if not path:
-            return MemoryStore.in_memory(
-                embedder=as_embedder(embedder, self.settings), indexed_attributes=self.settings.indexed_attributes
-            )
+            return MemoryStore.in_memory_from_settings(self.settings, embedder=embedder)
         store = MemoryStore.from_settings(
             self.settings,
             path,

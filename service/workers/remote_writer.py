@@ -192,7 +192,7 @@ def open_service_store(
         return store
     if settings.store_path is None:
         warnings.append(IN_MEMORY_WARNING)
-        return MemoryStore.in_memory(embedder=embedder, indexed_attributes=settings.indexed_attributes)
+        return MemoryStore.in_memory_from_settings(settings, embedder=embedder)
     read_only = config.read_only or False
     try:
         return MemoryStore.from_settings(settings, embedder=embedder, create=not read_only, read_only=read_only)

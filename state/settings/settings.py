@@ -276,6 +276,17 @@ class Settings(BaseSettings):
         return _parsed(tuple((name, value) for name, value in os.environ.items() if _is_ours(name.upper())))
 
 
+def checked_settings(given: Settings | None) -> Settings:
+    """Return the settings that are given, or those of the environment.
+
+    Raises:
+        InvalidInputError: they are something else, or a variable has a value that isn't allowed.
+    """
+    if given is not None and not isinstance(given, Settings):
+        raise InvalidInputError("settings", given, "a Settings object")
+    return Settings.from_env() if given is None else given
+
+
 def _is_ours(variable: str) -> bool:
     return variable.startswith(ENV_PREFIX) or variable in Settings.BARE_NAMES
 

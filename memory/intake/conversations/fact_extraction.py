@@ -27,6 +27,7 @@ from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.facts.supersession import CitedContext, chronological, fact_value, is_supported
 from recall_loop.prompts.replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
+from recall_loop.state.errors import EmbedderError
 from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
@@ -92,29 +93,33 @@ def extract_facts(
         prompt_tokens: most tokens of one prompt, by estimate.
         single_valued: fact types that have one value at a time whatever the model says.
 
+    Where the model or the embedder fails, the result says so; the messages wait for the next time.
+
     Raises:
         StoreUnavailableError: the store fails; what was read before is kept.
-        EmbedderError: the embedder fails; likewise.
     """
     spoken = [message for message in messages if message.role in CONVERSATION_ROLES]
     unread = [position for position, message in enumerate(spoken) if not is_extracted(message)]
     extractor, result, used = _FactExtractor(store, owner, single_valued), ExtractionResult(), Usage()
-    while unread:
-        context = spoken[max(0, unread[0] - _CONTEXT_MESSAGES) : unread[0]]
-        candidates = [spoken[position] for position in unread[:MAX_PROMPT_MESSAGES]]
-        prompt, count = extractor.prompt(context, candidates, prompt_tokens)
-        reply = client.ask(prompt, FactsReply, limits.less(used))
-        used += reply.usage
-        if reply.value is None:
-            failure = reply.failure
-            reason, detail = (failure.reason.value, failure.detail) if failure else ("no_reply", "")
-            result.failure = {"reason": reason, "detail": detail}
-            break
-        batch = candidates[:count]
-        facts = _supported_facts(reply.value, batch, context)
-        result.unsupported += len(reply.value.facts) - len(facts)
-        extractor.write(batch, facts, result)
-        unread = unread[count:]
+    try:
+        while unread:
+            context = spoken[max(0, unread[0] - _CONTEXT_MESSAGES) : unread[0]]
+            candidates = [spoken[position] for position in unread[:MAX_PROMPT_MESSAGES]]
+            prompt, count = extractor.prompt(context, candidates, prompt_tokens)
+            reply = client.ask(prompt, FactsReply, limits.less(used))
+            used += reply.usage
+            if reply.value is None:
+                failure = reply.failure
+                reason, detail = (failure.reason.value, failure.detail) if failure else ("no_reply", "")
+                result.failure = {"reason": reason, "detail": detail}
+                break
+            batch = candidates[:count]
+            facts = _supported_facts(reply.value, batch, context)
+            result.unsupported += len(reply.value.facts) - len(facts)
+            extractor.write(batch, facts, result)
+            unread = unread[count:]
+    except EmbedderError as error:
+        result.failure = {"reason": "embedder", "detail": error.told}
     result.unread, result.calls, result.tokens = len(unread), used.calls, used.tokens
     return result
 

@@ -36,15 +36,17 @@ class CheckpointPosition:
 
 
 class Checkpoint:
-    """The checkpoint of one file, tenant and format in one store.
+    """The checkpoint of one file, read in one way for one tenant and owner, in one store.
 
     It stands among the store's notes, so that a copy of the store has the one that fits. It holds the size and the
     SHA-256 of the part of the file that is done, so a file that has changed there is read from its start, and one that
     has only grown is read from its former end.
     """
 
-    def __init__(self, store: MemoryStore, file: Path, tenant: str, format_name: str) -> None:
-        key = json.dumps([str(file.resolve()), tenant, format_name])
+    def __init__(
+        self, store: MemoryStore, file: Path, tenant: str, format_name: str, owner: FileOwner = NOBODY
+    ) -> None:
+        key = json.dumps([str(file.resolve()), tenant, format_name, owner.fields()])
         name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         self._notes, self._name = store.maintenance, f"ingest-{name}"
         self._file = file
@@ -198,8 +200,8 @@ class _FileIngest:
     def __post_init__(self) -> None:
         self.rejects = RejectsFile(self.summary.rejects_path, self.path)
         if self.path.is_file():  # a pipe can't be read again from where it broke
-            name = "".join((self.detected.name, *self.options.owner.fields().values()))
-            self.checkpoint = Checkpoint(self.store, self.path, self.options.tenant, name)
+            chosen = self.options
+            self.checkpoint = Checkpoint(self.store, self.path, chosen.tenant, self.detected.name, chosen.owner)
 
     def remaining_entries(self) -> Iterator[FileEntry]:
         """Yield what an earlier run hasn't stored yet; lines before that are read for their ids only."""
