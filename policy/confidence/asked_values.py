@@ -7,8 +7,17 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 
+from recall_loop.policy.confidence.attributes import (
+    LONGEST_TELLING,
+    Attribute,
+    asked_attribute,
+    is_word_of,
+    tells,
+    without_counted,
+)
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, shared_words
@@ -24,11 +33,13 @@ from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import GERMAN
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import content_words, text_language, words
+from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
 # In these languages a name is told by its capital.
 _CAPITALISED = frozenset({"en", "es", "fr", "ru"})
 _PLACES = frozenset({"=residence", "=work"})
+# A full stop behind a short word or a number ends no sentence.
+_SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
 
 
 def may_answer(
@@ -47,7 +58,9 @@ def may_answer(
     """
     own = [item for item in ranked if item.id not in of_another]
     several = len(question.parts) > 1
-    kept = own if several else [item for item in own if all(tell(question, item.entry) for tell in _MAY_TELL)]
+    kept = own
+    if not several:
+        kept = [item for item in _telling(question, own) if all(tell(question, item.entry) for tell in _MAY_TELL)]
     if len(kept) < len(own):
         subject, left = _subject_of(question), {item.id for item in kept}
         missed = any(_is_about(subject, item.entry) for item in own if item.id not in left)
@@ -60,8 +73,10 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if question.asked is not AnswerKind.NUMBER:
         return True
     # What is said next to it may count what it is about; a time there is mostly of something else.
+    if _attribute_of(question) is Attribute.AGE:
+        return True
     if PRICE in find_topics(fold(question.text), question.language):
-        return counts_beside_times(entry["record"]["text"]) or counts_beside_times(entry["window"])
+        return _tells_price(entry["record"]["text"]) or _tells_price(entry["window"])
     return tells_amount(entry["record"]["text"]) or counts(entry["window"])
 
 
@@ -127,6 +142,94 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
         return True
     owned = not (shared_words("possessives") - known.third).isdisjoint(asked)
     return not owned and (not shared_words("speakers").isdisjoint(found) or has_first_person(text, language))
+
+
+def _attribute_of(question: AnalysedQuestion) -> Attribute | None:
+    return asked_attribute(question.text, question.language, question.asked)
+
+
+def _tells_price(text: str) -> bool:
+    return counts_beside_times(text) and counts_beside_times(without_counted(text, text_language(text)))
+
+
+def _telling(question: AnalysedQuestion, items: Sequence[RankedEntry]) -> list[RankedEntry]:
+    """Return what may tell the attribute that a question asks for, if it asks for one that is known.
+
+    Where anything is about the subject, only that counts, and what tells it stands in one sentence with the subject or
+    in the next. What a fact was drawn from may tell it elsewhere.
+    """
+    attribute = _attribute_of(question)
+    if attribute is None:
+        return list(items)
+    subject = _bearer_of(question, attribute)
+    about = {item.id for item in items if _is_about(subject, item.entry)}
+    return [
+        item
+        for item in items
+        if item.entry["record"].get("source_ids")
+        or (not about and _tells_at_all(attribute, question, item.entry))
+        or (item.id in about and _tells_of(attribute, question, subject, item.entry))
+        or _names_for(attribute, question, item.entry)
+    ]
+
+
+def _bearer_of(question: AnalysedQuestion, attribute: Attribute) -> frozenset[str]:
+    """Return the stems of whose attribute is asked for: of a name that of what has it, else that of whom is named."""
+    language, named = question.language, question.name_terms
+    asked = [word for word in content_words(question.text) if not is_word_of(attribute, word, language)]
+    things = {stem(word, language) for word in asked} - named
+    if attribute is Attribute.NAME and things:
+        return frozenset(things).union(*(synonym_stems(word, question.table) for word in asked))
+    return _asked_of(question)
+
+
+def _names_for(attribute: Attribute, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record names somebody and speaks of whom is asked: "Mum is seeing a man called Len"."""
+    text, whose = entry["record"]["text"], _asked_of(question)
+    named = attribute is Attribute.NAME and tells(attribute, text, text_language(text))
+    return named and not whose.isdisjoint(entry_terms(entry))
+
+
+def _tells_at_all(attribute: Attribute, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    return any(_tells_in(attribute, text, question) for text in (entry["record"]["text"], entry["window"]))
+
+
+def _tells_of(attribute: Attribute, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
+    text = entry["record"]["text"]
+    language = text_language(text)
+    told = [part for part in _SENTENCES.split(text) if part.strip()]
+    has_subject = [not subject.isdisjoint(stems(part, language)) for part in told]
+    if len(text) > LONGEST_TELLING or not any(has_subject):  # a pronoun stands for it
+        return _tells_at_all(attribute, question, entry)
+    near = [part for part, *before in zip(told, has_subject, [False, *has_subject], strict=False) if any(before)]
+    return any(_tells_in(attribute, part, question) for part in near)
+
+
+def _tells_in(attribute: Attribute, text: str, question: AnalysedQuestion) -> bool:
+    if any(tells(attribute, text, language) for language in {question.language, text_language(text)}):
+        return True
+    return attribute is Attribute.NAME and _has_new_name(text, question)
+
+
+def _has_new_name(text: str, question: AnalysedQuestion) -> bool:
+    """Tell whether a text has a name that isn't asked for and is no place's; in German right behind what is asked for.
+
+    There any noun has a capital.
+    """
+    language, found = text_language(text), words(text)
+    asked = {stem(word, language) for word in words(question.text)}
+    for name in find_entities(text):
+        parts = words(name)
+        known = [stem(part, language) in asked for part in parts]
+        if not parts or parts[0] not in found or all(known):
+            continue
+        before = found[max(found.index(parts[0]) - 1, 0) : found.index(parts[0])]
+        if language == GERMAN:
+            if any(known) or any(stem(word, language) in asked for word in before):
+                return True
+        elif not any(known) and (language not in person_words() or place_words(language).isdisjoint(before)):
+            return True
+    return False
 
 
 _MAY_TELL = (_may_tell_amount, _may_tell_place, _may_tell_person)

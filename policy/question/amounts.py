@@ -46,9 +46,14 @@ def counts_beside_times(text: str) -> bool:
     return counts(text) and counts(without_times(text))
 
 
+def number_words(language: str) -> frozenset[str]:
+    """Return the words of a language for numbers; those of English where it has no list."""
+    known = language_words().get(language)
+    return known.numbers if known else _NUMBER_WORDS
+
+
 @lru_cache(maxsize=4096)
 def has_number(text: str) -> bool:
     """Tell whether a text has a number, in digits or in words."""
     found = words(text)
-    known = language_words().get(text_language(text))
-    return bool(_DIGIT.search(text)) or not (known.numbers if known else _NUMBER_WORDS).isdisjoint(found)
+    return bool(_DIGIT.search(text)) or not number_words(text_language(text)).isdisjoint(found)

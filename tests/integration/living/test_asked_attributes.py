@@ -1,0 +1,79 @@
+"""An age, a birthday, a name, a job or a home that nobody has told isn't taken for told (CONF-3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop import Memory
+from recall_loop.policy.confidence.attributes import Attribute, asked_attribute
+from recall_loop.policy.question.answer_kinds import asked_kind
+
+TOLD = [
+    ("How old is Nadia?", "Nadia turned 34 last week."),
+    ("How old is Owen?", "Two kids, Owen 9 and Lila 6."),
+    ("Wie alt ist Jonas?", "Jonas ist 24 geworden."),
+    ("¿Cuántos años tiene Lucía?", "Lucía cumplió 18 en marzo."),
+    ("Quel âge a Marcel ?", "Marcel a 84 ans."),
+    ("Сколько лет Тимке?", "Тимке исполнилось семь."),
+    ("When is Tess's birthday?", "Tess turns 40 on 3 March."),
+    ("What is our cat called?", "Our cat is called Mochi."),
+    ("What is Mum's boyfriend called?", "Mum is seeing a man called Len."),
+    ("Wie heißt mein Zahnarzt?", "Mein Zahnarzt Dr. Huber hat umgebaut."),
+    ("Как зовут учительницу Тимки?", "У Тимки учительница Лариса Андреевна."),
+    ("What does Rosa do for a living?", "Rosa is a vet in Leeds."),
+    ("¿En qué trabaja mi hermano Juanjo?", "Mi hermano Juanjo es fontanero."),
+    ("Que fait ma sœur dans la vie ?", "Inès, ma sœur, est luthière."),
+    ("Wo wohnt Petra?", "Petra ist nach Kiel gezogen."),
+    ("陈露住在哪里？", "陈露搬到无锡了。"),
+]
+NOT_TOLD = [
+    ("How old is Nadia?", "Need to swap my Friday with Nadia on 14 Feb."),
+    ("¿Cuántos años tiene Lucía?", "Lucía aprobó química con un 6,5."),
+    ("Сколько лет моей маме?", "Мама пьёт престариум, 5 мг утром."),
+    ("我妈多少岁？", "国庆帮我妈搬家，光被子就十二床。"),
+    ("¿Cuándo es el cumpleaños de Paco?", "Mañana operan a la madre de Paco."),
+    ("Quand est l'anniversaire de Mathis ?", "Mathis a choisi le hand, entraînement le lundi."),
+    ("What is our cat called?", "Our cat has a torn ear."),
+    ("Wie heißt mein Arzt?", "Ich war beim Arzt wegen dem Rücken."),
+    ("Как зовут кота Кати?", "Катя приехала с котом, у меня аллергия."),
+    ("¿En qué trabaja mi hermano Juanjo?", "Mi hermano Juanjo se ha separado y duerme mal."),
+    ("¿Dónde trabaja Paco?", "Paco se ha dejado el paraguas en el tren."),
+    ("Где живёт Катя?", "Катя уронила телефон в лужу."),
+    ("Où habite Odile ?", "Maman fait de la marche avec sa copine Odile."),
+    ("How much did the hotel in Leeds cost?", "The hotel in Leeds: three nights, no lift."),
+]
+
+
+@pytest.mark.parametrize(("question", "said"), TOLD)
+def test_what_is_told_is_found_and_believed(question: str, said: str) -> None:
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add([said], user_id="ada")
+        result = memory.recall(question, user_id="ada")
+    assert result.facts and result.confidence.label != "low"
+
+
+@pytest.mark.parametrize(("question", "said"), NOT_TOLD)
+def test_what_tells_something_else_of_the_same_is_low(question: str, said: str) -> None:
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add([said], user_id="ada")
+        result = memory.recall(question, user_id="ada")
+    assert result.confidence.label == "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "wanted"),
+    [
+        ("What did she get for her birthday?", "en", None),
+        ("When is her birthday?", "en", Attribute.BIRTHDAY),
+        ("How old is the house?", "en", Attribute.AGE),
+        ("Where did Ruth stay in Rome?", "en", None),
+        ("Bei wem bin ich in Zahnbehandlung?", "de", None),
+        ("Как называется книга?", "ru", Attribute.NAME),
+        ("What did we eat?", "en", None),
+    ],
+)
+def test_the_asked_attribute(question: str, language: str, wanted: Attribute | None) -> None:
+    """Proves: CONF-3."""
+    assert asked_attribute(question, language, asked_kind(question, language)) is wanted
