@@ -55,6 +55,7 @@ class AskedPerson:
         seeks: whether it asks where the one who asks has put something, which somebody else may have.
         wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
         name: the stem of the name where the question has one; a statement that has it, too, is theirs.
+        is_other: whether somebody speaks of them by that name, so that who tells of themselves is somebody else.
     """
 
     language: str
@@ -64,11 +65,12 @@ class AskedPerson:
     seeks: bool = False
     wishes: bool = False
     name: str = ""
+    is_other: bool = False
 
     def said(self, entry: PoolEntry) -> bool:
-        """Tell whether a record is by the one whose name the question has, or has them as its subject."""
+        """Tell whether a record is by the one whose name the question has, is theirs, or has them as its subject."""
         record = entry["record"]
-        return self.has_name(f"{record.get('author') or ''} {record.get('subject') or ''}")
+        return self.has_name(" ".join(str(record.get(field) or "") for field in ("author", "subject", "user_id")))
 
     def has_name(self, text: str) -> bool:
         """Tell whether a text has the name that the question has."""
@@ -115,17 +117,19 @@ def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) 
         return None
     root = stem(called[0], language)
     asked = frozenset(stems(question, language))
+    is_other = False
     for text in told:
         found = words(text) if len(text) <= _LONGEST and root in stems(text, language) else []
         for at in (at for at, word in enumerate(found) if stem(word, language) == root):
             kin = known.kin.get(person_beside(found, at, language, known))
             if kin is not None:
                 return AskedPerson(language, kin, False, asked, name=root)
+            is_other = is_other or not _Persons.of(text, language, known).teller
     said = _Persons.of(question, language, known)
     before = said.words[: said.words.index(called[0])] if called[0] in said.words else ()
     if not before or before[-1] in place_words(language) or said.persons or said.asker or said.owns:
         return None
-    return AskedPerson(language, NO_RELATIVE, False, asked, name=root)
+    return AskedPerson(language, NO_RELATIVE, False, asked, name=root, is_other=is_other)
 
 
 @dataclass(frozen=True)
@@ -227,18 +231,19 @@ def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known
 
     It tells of its teller, too, where what is asked for is the teller's: "my birthday is in May".
     """
+    language, name = text_language(text), _opening_name(text)
+    if asked.name and name and not _is_alike(name, asked) and _begins_with_name(text, said, asked, language):
+        return True
     if said.third:
         return False
-    language, name = text_language(text), _opening_name(text)
-    if asked.name and not _is_alike(name, asked) and _begins_with_name(text, said, asked, language):
-        return True
     named = not said.persons.union(asked.stems).issuperset(stems(name, language))
     if named and not has_first_person(text, language):
         return False
     relatives = {known.kin.get(person) for person in said.persons}
     if relatives:
         return not relatives.intersection((asked.kin, None))
-    return asked.kin != NO_RELATIVE and (said.teller or not said.things.isdisjoint(asked.stems))
+    may_be_teller = asked.kin == NO_RELATIVE and not asked.is_other
+    return not may_be_teller and (said.teller or not said.things.isdisjoint(asked.stems))
 
 
 def _opening_name(text: str) -> str:

@@ -63,6 +63,36 @@ def test_what_tells_something_else_of_the_same_is_low(question: str, said: str) 
 
 
 @pytest.mark.parametrize(
+    ("question", "said", "user"),
+    [
+        ("When is Gil's eye test?", ["My eye test is on 6 March.", "Gil came by."], "ada"),
+        ("When is Tess's birthday?", ["Marcus's birthday is 3 March, he's turning 45."], "ada"),
+    ],
+)
+def test_what_others_tell_of_themselves_is_not_somebody_elses(question: str, said: list[str], user: str) -> None:
+    """Proves: CONF-3, LIVE-2."""
+    with Memory() as memory:
+        memory.add(said, user_id=user)
+        result = memory.recall(question, user_id=user)
+    assert result.confidence.label == "low"
+
+
+@pytest.mark.parametrize(
+    ("said", "user"),
+    [
+        (["I'm allergic to nuts.", "I'm Ada, by the way."], "u-5"),
+        (["I'm allergic to nuts.", "Somebody said that Ada is tall."], "ada"),
+    ],
+)
+def test_the_user_may_be_asked_about_by_name(said: list[str], user: str) -> None:
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add(said, user_id=user)
+        result = memory.recall("What is Ada allergic to?", user_id=user)
+    assert result.confidence.label != "low" and result.facts[0].text == said[0]
+
+
+@pytest.mark.parametrize(
     ("question", "language", "wanted"),
     [
         ("What did she get for her birthday?", "en", None),
