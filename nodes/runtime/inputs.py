@@ -10,11 +10,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
 from pydantic import ValidationError
 
+from recall_loop.memory.parsing.foreign_json import clean_text, known_role, to_datetime, to_text
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
+from recall_loop.state.request import ChatMessage as RequestMessage
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 RECALL_MARKER = "recall_loop"
 _ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
@@ -66,24 +69,29 @@ def _with_scope_checked(request: RetrieveRequest) -> RetrieveRequest:
     return request
 
 
-def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+def chat_messages(messages: Sequence[AnyMessage]) -> list[RequestMessage]:
     """Return the conversation's messages with text; our own context blocks are left out.
 
+    What a message before the question holds is fitted as `remember` does it: it stays in its thread, where an error
+    would end every later turn.
+
     Raises:
-        InvalidInputError: there is no message, or none of the user's has text, as a lone image has none.
+        InvalidInputError: there is no message, none of the user's has text, as a lone image has none, or the question
+            isn't allowed.
     """
-    others = [message for message in messages if not is_recall_block(message)]
-    if not others:
+    window = {place: message for place, message in enumerate(messages) if not is_recall_block(message)}
+    if not window:
         raise InvalidInputError("messages", [], "at least one message")
-    window = [_chat_message(message) for message in others]
-    asking = [message for message in window if message["role"] == "user"] or window
-    if not any(message["content"].strip() for message in asking):
+    asking = [place for place, message in window.items() if chat_role(message) == Role.USER] or list(window)
+    asked = next((place for place in reversed(asking) if _text(window[place].content).strip()), None)
+    if asked is None:
         raise InvalidInputError(
             "messages.content",
-            asking[-1]["content"],
+            _text(window[asking[-1]].content),
             "text with at least one character that is not white space",
         )
-    return [message for message in window if message["content"].strip()]
+    told = (_question(place, one) if place == asked else _earlier(one) for place, one in window.items())
+    return [message for message in told if message is not None]
 
 
 def is_recall_block(message: Any) -> bool:
@@ -93,13 +101,27 @@ def is_recall_block(message: Any) -> bool:
     return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
 
 
-def _chat_message(message: AnyMessage) -> dict[str, Any]:
-    return {
+def _question(place: int, message: AnyMessage) -> RequestMessage:
+    fields = {
         "role": chat_role(message),
         "author": message.name or None,
         "content": _text(message.content),
         "timestamp": message.additional_kwargs.get("timestamp"),
     }
+    return validate_model(RequestMessage, fields, f"messages.{place}")
+
+
+def _earlier(message: AnyMessage) -> RequestMessage | None:
+    """Return a message that isn't the question; None for one without text."""
+    content = clean_text(_text(message.content))[:MAX_TEXT_CHARS]
+    if not content.strip():
+        return None
+    return RequestMessage(
+        role=Role(known_role(chat_role(message)) or Role.ASSISTANT),
+        author=to_text(message.name),
+        content=content,
+        timestamp=to_datetime(message.additional_kwargs.get("timestamp")),
+    )
 
 
 def chat_role(message: AnyMessage) -> str:

@@ -27,6 +27,7 @@ from recall_loop.nodes.runtime.inputs import (
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import MAX_TEXT_CHARS
 
 ASKED = HumanMessage("Where is Mara?", id="1")
 
@@ -46,7 +47,7 @@ ASKED = HumanMessage("Where is Mara?", id="1")
 def test_roles(message, role):
     """Proves: OPS-1."""
     assert chat_role(message) == role
-    assert chat_messages([message])[0]["role"] == role
+    assert chat_messages([message])[0].role == role
 
 
 def test_fields_win_over_context_and_context_over_settings():
@@ -71,7 +72,7 @@ def test_constellation_may_take_its_agent_from_the_context():
 def test_context_blocks_of_ours_and_empty_messages_are_left_out():
     """Proves: LOOP-9, LOOP-10."""
     ours = HumanMessage("[m1] Mara lives in Tallinn", additional_kwargs={RECALL_MARKER: True})
-    assert [message["content"] for message in chat_messages([ours, AIMessage(""), ASKED, ours])] == ["Where is Mara?"]
+    assert [message.content for message in chat_messages([ours, AIMessage(""), ASKED, ours])] == ["Where is Mara?"]
     for nothing in ([], [ours]):
         with pytest.raises(InvalidInputError, match=r"messages.*at least one"):
             chat_messages(nothing)
@@ -87,6 +88,45 @@ def test_the_last_message_of_the_user_that_has_text_is_the_question(last):
     for silent in ([HumanMessage(last)], [SystemMessage("You are helpful."), HumanMessage(last)]):
         with pytest.raises(InvalidInputError, match=r"messages\.content.*not white space"):
             request_from_state({"messages": silent}, Context(), Settings())
+
+
+LONG = "x" * (MAX_TEXT_CHARS + 1)
+
+
+@pytest.mark.parametrize(
+    ("odd", "content"),
+    [
+        (ToolMessage("a\0b\ud800", tool_call_id="1"), "a\ufffdb\ufffd"),
+        (ToolMessage(LONG, tool_call_id="1"), LONG[:-1]),
+        (ToolMessage(" " * MAX_TEXT_CHARS + "x", tool_call_id="1"), None),
+        (AIMessage("x", additional_kwargs={"timestamp": "12:30"}), "x"),
+        (AIMessage("x", name="a\0b"), "x"),
+        (ChatMessage("x", role="critic"), "x"),
+    ],
+)
+@pytest.mark.parametrize("follows", [False, True])
+def test_an_odd_message_that_isnt_the_question_ends_no_run(odd, content, follows):
+    """Proves: LOOP-9, GRAPH-1 (what a tool said once would end every later turn of its thread)."""
+    talk = [ASKED, odd] if follows else [odd, ASKED]
+    request = request_from_state({"messages": talk}, Context(), Settings())
+    assert request.question.content == "Where is Mara?"
+    assert [one.content for one in request.messages if one is not request.question] == ([content] if content else [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (HumanMessage("a\0b"), "content"),
+        (HumanMessage(LONG), "content"),
+        (HumanMessage("x", additional_kwargs={"timestamp": "12:30"}), "timestamp"),
+    ],
+)
+def test_an_error_of_the_question_names_its_place_in_the_callers_list(asked, field):
+    """Proves: SEARCH-2."""
+    ours = HumanMessage("[m1]", additional_kwargs={RECALL_MARKER: True})
+    with pytest.raises(InvalidInputError) as caught:
+        request_from_state({"messages": [ours, AIMessage(""), ASKED, asked, ours]}, Context(), Settings())
+    assert caught.value.field == f"messages.3.{field}"
 
 
 def key_of(state):
