@@ -24,6 +24,9 @@ from recall_loop.state.types import (
     Utf8Text,
 )
 
+# A LangGraph server adds it to `configurable`, and an empty user where a run has no login.
+_SERVER_MARK = "langgraph_auth_user_id"
+
 
 class Context(BaseModel):
     """Defaults for every run of an assistant; a request's own fields win over them."""
@@ -74,8 +77,9 @@ class Context(BaseModel):
                 mapping names a field that doesn't exist.
         """
         names = cls.model_fields
-        # A server fills in empty names of its own, such as the user of a run without a login.
-        values = {key: value for key, value in (configurable or {}).items() if key in names and value not in ("", None)}
+        configured = configurable or {}
+        absent = (None, "") if _SERVER_MARK in configured else (None,)
+        values = {name: configured[name] for name in names if configured.get(name) not in absent}
         if isinstance(given, cls):
             if not values:
                 return given

@@ -72,6 +72,21 @@ def test_configurable_fills_what_is_left_open() -> None:
     assert Context.resolve({"tenant": "t1"}, configurable) == Context(tenant="t1", max_facts=9)
 
 
+@pytest.mark.parametrize("name", ["user_id", "tenant", "conversation_id"])
+def test_an_empty_name_is_no_absent_one(name: str) -> None:
+    """Proves: STORE-3, SEARCH-2 (a host that lost its user's name doesn't read everybody's memory)."""
+    for wrong in ("", " "):
+        with pytest.raises(InvalidInputError) as caught:
+            Context.resolve(None, {name: wrong})
+        assert caught.value.field == f"context.{name}"
+
+
+def test_a_servers_run_without_a_login_has_an_empty_user() -> None:
+    """Proves: OPS-2."""
+    configurable = {"user_id": "", "langgraph_auth_user_id": "", "tenant": "t1"}
+    assert Context.resolve(None, configurable) == Context(tenant="t1")
+
+
 @pytest.mark.parametrize(
     ("given", "field", "allowed"),
     [
