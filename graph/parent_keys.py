@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command, GraphOutput
+from langgraph.types import Command, GraphOutput, Overwrite
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
@@ -131,11 +131,15 @@ class ParentKeys:
         if given is None or isinstance(given, Command | _EnteredInput):
             return given
         self._check_known(call)
-        if not call.has_parents_state and len(self.inputs) == 1 and _MESSAGES in self.inputs.values():
-            return given
         taken = set(self.inputs.values())
         own = () if call.has_parents_state else [name for name in _INPUTS if name not in taken]
+        if not isinstance(given, Mapping) and not any(hasattr(given, name) for name in (*own, *taken)):
+            raise InvalidInputError("input", given, f"a mapping with `{self.inputs[_MESSAGES]}`")
         values = _values(given, [*own, *taken])
+        if not call.has_parents_state and _MESSAGES in values:
+            _checked_messages(_MESSAGES, values[_MESSAGES])
+        if not call.has_parents_state and len(self.inputs) == 1 and _MESSAGES in taken:
+            return given
         read = {
             ours: _checked(ours, theirs, values[theirs]) for ours, theirs in self.inputs.items() if theirs in values
         }
@@ -229,10 +233,19 @@ def _checked(ours: str, theirs: str, value: Any) -> Any:
     return value
 
 
+def _overwrites(value: Any) -> bool:
+    """Tell whether a value is to replace what a thread has, as an object of LangGraph's or as JSON."""
+    if isinstance(value, Mapping):
+        return "__overwrite__" in (*value, value.get("type"))
+    return isinstance(value, Overwrite)
+
+
 def _checked_messages(theirs: str, value: Any) -> Any:
+    if _overwrites(value):
+        return value
     try:
         convert_to_messages(value if isinstance(value, list) else [value])
-    except (NotImplementedError, TypeError, ValueError, KeyError) as error:
+    except (NotImplementedError, AttributeError, TypeError, ValueError, KeyError) as error:
         raise InvalidInputError(theirs, value, "messages as LangChain takes them, or a question as text") from error
     return value
 
