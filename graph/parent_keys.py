@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from recall_loop.graph.parent_messages import channels_of, has_reducer, new_blocks, with_blocks, with_ids
+from recall_loop.nodes.runtime.inputs import chat_messages
 from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
 from recall_loop.state.request import RetrieveRequest
@@ -27,6 +28,7 @@ KeyNames = Mapping[str, str] | Collection[str]
 _MESSAGES = "messages"
 _INPUTS = tuple(get_type_hints(InputState))
 _RESULTS = tuple(get_type_hints(ResultState))
+_WANTED = "messages as LangChain takes them, or a question as text"
 _BY_SEND = "__pregel_push"
 # LangGraph's own channels of a graph.
 _INTERNAL = ("__", "branch:", "join:")
@@ -143,6 +145,8 @@ class ParentKeys:
         read = {
             ours: _checked(ours, theirs, values[theirs]) for ours, theirs in self.inputs.items() if theirs in values
         }
+        if call.is_node and _MESSAGES not in read:
+            raise InvalidInputError(self.inputs[_MESSAGES], None, _WANTED)
         # The id of the block is made of the question's, which is to be the same at each recall of a turn.
         if call.is_node and _MESSAGES in read and self.inputs[_MESSAGES] == self.outputs.get(_MESSAGES):
             read[_MESSAGES] = with_ids(read[_MESSAGES])
@@ -244,9 +248,11 @@ def _checked_messages(theirs: str, value: Any) -> Any:
     if _overwrites(value):
         return value
     try:
-        convert_to_messages(value if isinstance(value, list) else [value])
+        messages = convert_to_messages(value if isinstance(value, list) else [value])
     except (NotImplementedError, AttributeError, TypeError, ValueError, KeyError) as error:
-        raise InvalidInputError(theirs, value, "messages as LangChain takes them, or a question as text") from error
+        raise InvalidInputError(theirs, value, _WANTED) from error
+    if theirs != _MESSAGES:  # the graph itself would report it under its own name
+        chat_messages(messages, theirs)
     return value
 
 

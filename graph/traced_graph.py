@@ -63,7 +63,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     def stream(self, input: Any, *args: Any, inputs: RunInputs | None = None, **options: Any) -> Iterator[Any]:  # type: ignore[override]
         """Stream a run; see LangGraph's own. `inputs` are what a run gets besides its state."""
         holder = RunHolder(inputs)
-        steps = cast("Generator[Any]", super().stream(self.keys.enter(input, DIRECT_CALL), *args, **options))
+        steps = cast("Generator[Any]", super().stream(self.keys.enter(input, DIRECT_CALL), *args, **_checked(options)))
         with RunSpan(self.name) as watch, closing(steps):
             while True:
                 with watch.current(), holder.current():
@@ -79,7 +79,9 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     ) -> AsyncIterator[Any]:
         """Stream a run on the event loop; see LangGraph's own."""
         holder = RunHolder(inputs)
-        steps = cast("AsyncGenerator[Any]", super().astream(self.keys.enter(input, DIRECT_CALL), *args, **options))
+        steps = cast(
+            "AsyncGenerator[Any]", super().astream(self.keys.enter(input, DIRECT_CALL), *args, **_checked(options))
+        )
         with RunSpan(self.name) as watch:
             async with aclosing(steps):
                 while True:
@@ -89,3 +91,9 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
                         except StopAsyncIteration:
                             return
                     yield part
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a call; only a direct one names a context, a node has its parent's."""
+    given = options.get("context")
+    return options if given is None else {**options, "context": Context.resolve(given)}

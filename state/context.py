@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.state.errors import validate_model
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.types import (
     DeadlineSeconds,
     EmbedderName,
@@ -26,6 +26,8 @@ from recall_loop.state.types import (
 
 # A LangGraph server adds it to `configurable`, and an empty user where a run has no login.
 _SERVER_MARK = "langgraph_auth_user_id"
+# By exact class: a parent's context may be of a class of its own, such as a named tuple.
+_PLAIN = (str, bytes, int, float, bool, list, tuple, set)
 
 
 class Context(BaseModel):
@@ -73,9 +75,11 @@ class Context(BaseModel):
         only attributes with this model's names are read. `configurable` fills what is left open.
 
         Raises:
-            InvalidInputError: a field that is named like ours has a value out of its range, or a
-                mapping names a field that doesn't exist.
+            InvalidInputError: a field that is named like ours has a value out of its range, a mapping names a field
+                that doesn't exist, or `given` is a plain value.
         """
+        if is_plain_value(given):
+            raise InvalidInputError("context", given, "a Context, or a mapping with its fields")
         names = cls.model_fields
         configured = configurable or {}
         absent = (None, "") if _SERVER_MARK in configured else (None,)
@@ -89,3 +93,8 @@ class Context(BaseModel):
         elif given is not None:
             values |= {name: getattr(given, name) for name in names if getattr(given, name, None) is not None}
         return validate_model(cls, values, "context")
+
+
+def is_plain_value(given: object) -> bool:
+    """Tell whether something is a text, a number or a collection of Python's own, which has no fields."""
+    return type(given) in _PLAIN

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
 from pydantic import ValidationError
 
 from recall_loop.memory.parsing.foreign_json import clean_text, known_role, to_datetime, to_text
@@ -69,8 +69,8 @@ def _with_scope_checked(request: RetrieveRequest) -> RetrieveRequest:
     return request
 
 
-def chat_messages(messages: Sequence[AnyMessage]) -> list[RequestMessage]:
-    """Return the conversation's messages with text; our own context blocks are left out.
+def chat_messages(messages: Sequence[BaseMessage], key: str = "messages") -> list[RequestMessage]:
+    """Return the conversation's messages with text; our own context blocks are left out. Errors name `key`.
 
     What a message before the question holds is fitted as `remember` does it: it stays in its thread, where an error
     would end every later turn.
@@ -81,16 +81,16 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[RequestMessage]:
     """
     window = {place: message for place, message in enumerate(messages) if not is_recall_block(message)}
     if not window:
-        raise InvalidInputError("messages", [], "at least one message")
+        raise InvalidInputError(key, [], "at least one message")
     asking = [place for place, message in window.items() if chat_role(message) == Role.USER] or list(window)
     asked = next((place for place in reversed(asking) if _text(window[place].content).strip()), None)
     if asked is None:
         raise InvalidInputError(
-            "messages.content",
+            f"{key}.content",
             _text(window[asking[-1]].content),
             "text with at least one character that is not white space",
         )
-    told = (_question(place, one) if place == asked else _earlier(one) for place, one in window.items())
+    told = (_question(one, f"{key}.{place}") if place == asked else _earlier(one) for place, one in window.items())
     return [message for message in told if message is not None]
 
 
@@ -101,17 +101,17 @@ def is_recall_block(message: Any) -> bool:
     return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
 
 
-def _question(place: int, message: AnyMessage) -> RequestMessage:
+def _question(message: BaseMessage, where: str) -> RequestMessage:
     fields = {
         "role": chat_role(message),
         "author": message.name or None,
         "content": _text(message.content),
         "timestamp": message.additional_kwargs.get("timestamp"),
     }
-    return validate_model(RequestMessage, fields, f"messages.{place}")
+    return validate_model(RequestMessage, fields, where)
 
 
-def _earlier(message: AnyMessage) -> RequestMessage | None:
+def _earlier(message: BaseMessage) -> RequestMessage | None:
     """Return a message that isn't the question; None for one without text."""
     content = clean_text(_text(message.content))[:MAX_TEXT_CHARS]
     if not content.strip():
@@ -124,7 +124,7 @@ def _earlier(message: AnyMessage) -> RequestMessage | None:
     )
 
 
-def chat_role(message: AnyMessage) -> str:
+def chat_role(message: BaseMessage) -> str:
     """Return the role; by class, because a streamed chunk's `type` is a name of its own."""
     if isinstance(message, ChatMessage):
         return message.role

@@ -31,7 +31,7 @@ from recall_loop.policy.confidence.confidence_mapping import Calibration, identi
 from recall_loop.policy.evidence.coverage import extract_facets
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.agent_state import AgentState
-from recall_loop.state.context import Context
+from recall_loop.state.context import Context, is_plain_value
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.state_entries import Facet
@@ -252,4 +252,6 @@ def resolve_context(runtime: Runtime[Any]) -> Context:
     given: object = runtime.context
     if isinstance(given, Mapping):  # LangGraph has validated our own by now: this one is a parent graph's
         given = {name: given[name] for name in Context.model_fields if given.get(name) is not None}
+    elif is_plain_value(given):  # so is this one
+        given = None
     return Context.resolve(given, get_config().get("configurable"))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypedDict
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Overwrite, Send
 
-from recall_loop import MemoryStore, build_graph
+from recall_loop import MemoryStore, build_graph, retrieve
 from recall_loop.state.errors import InvalidInputError
 
 QUESTION = "When does the ferry Birk leave?"
@@ -65,6 +66,69 @@ def test_an_input_that_is_no_mapping_says_what_is_wanted(store: MemoryStore, wro
     with pytest.raises(InvalidInputError) as caught:
         build_graph(store, inputs={"messages": key}).invoke(wrong)
     assert (caught.value.field, caught.value.allowed) == ("input", f"a mapping with `{key}`")
+
+
+class Form(TypedDict, total=False):
+    question: Any
+    notes: str
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, "question"),
+        ({"question": None}, "question"),
+        ({"question": []}, "question"),
+        ({"question": " "}, "question.content"),
+        ({"question": [("ai", "Hello?"), ("user", "a\0b")]}, "question.1.content"),
+    ],
+)
+def test_a_mapped_question_that_is_none_is_named(store: MemoryStore, given: Any, field: str) -> None:
+    """Proves: GRAPH-1."""
+    graph = build_graph(store, inputs={"messages": "question"}, outputs={"context": "notes"})
+    builder = StateGraph(Form)
+    builder.add_node("recall", graph)
+    builder.add_edge(START, "recall")
+    with pytest.raises(InvalidInputError) as caught:
+        builder.compile().invoke({"notes": "", **given})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("context", "field"),
+    [
+        ("acme", "context"),
+        (3, "context"),
+        (["a"], "context"),
+        ({"tennant": "acme"}, "context.tennant"),
+        ({"max_facts": 0}, "context.max_facts"),
+    ],
+)
+async def test_a_context_of_a_direct_call_that_is_none_is_named(store: MemoryStore, context: Any, field: str) -> None:
+    """Proves: SEARCH-2."""
+    graph, given = build_graph(store), {"messages": [("user", QUESTION)]}
+    with pytest.raises(InvalidInputError) as caught:
+        graph.invoke(given, context=context)
+    assert caught.value.field == field
+    with pytest.raises(InvalidInputError, match=field):
+        await graph.ainvoke(given, context=context)
+    with pytest.raises(InvalidInputError, match=field):
+        retrieve(QUESTION, store=store, context=context)
+
+
+class Told(NamedTuple):
+    tenant: str
+
+
+@pytest.mark.parametrize("context", [Told("acme"), SimpleNamespace(tenant="acme"), {"tenant": "acme", "tool": 3}])
+def test_a_parents_context_of_any_class_is_read(store: MemoryStore, context: Any) -> None:
+    """Proves: OPS-2."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("recall", build_graph(store))
+    builder.add_edge(START, "recall")
+    given: Any = {"messages": [("user", QUESTION)]}
+    assert "[n1]" in builder.compile().invoke(given, context=context)["messages"][-1].content
+    builder.compile().invoke(given, context="acme")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrap", [Overwrite, lambda value: {"type": "__overwrite__", "value": value}])
