@@ -18,7 +18,14 @@ from langgraph.types import Command, GraphOutput, Overwrite
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
-from recall_loop.graph.parent_messages import channels_of, has_reducer, new_blocks, with_blocks, with_ids
+from recall_loop.graph.parent_messages import (
+    channels_of,
+    has_reducer,
+    is_wrapped_node,
+    new_blocks,
+    with_blocks,
+    with_ids,
+)
 from recall_loop.nodes.runtime.inputs import chat_messages
 from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
@@ -58,13 +65,14 @@ class GraphCall:
         return self.is_node and not self.is_sent
 
     @classmethod
-    def of_caller(cls, config: RunnableConfig | None) -> GraphCall:
-        """Return how the method that asks was called.
+    def of_caller(cls, graph: object, config: RunnableConfig | None) -> GraphCall:
+        """Return how the method of `graph` that asks was called.
 
         A function of a parent that calls the graph itself passes the same configuration on, so that only the caller
-        tells the two apart.
+        and the node of the parent tell the two apart.
         """
-        if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("langgraph."):
+        caller = str(sys._getframe(2).f_globals.get("__name__", ""))
+        if not (caller.startswith("langgraph.") or is_wrapped_node(graph, config)):
             return cls()
         path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
         channels = {name: one for name, one in channels_of(config).items() if not name.startswith(_INTERNAL)}

@@ -7,15 +7,17 @@ One without a reducer is overwritten, and gets what it holds with the block behi
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 
 from recall_loop.nodes.runtime.inputs import is_recall_block
 
-_READER = "__pregel_read"
+_READER, _CALL = "__pregel_read", "__pregel_call"
 
 
 def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
@@ -26,6 +28,26 @@ def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
     reader = ((config or {}).get("configurable") or {}).get(_READER)
     parts = [part for part in getattr(reader, "args", ()) if isinstance(part, Mapping)]
     return {name: channel for part in parts for name, channel in part.items()}
+
+
+def is_wrapped_node(graph: object, config: RunnableConfig | None) -> bool:
+    """Tell whether the node that LangGraph calls with `config` is `graph`, in a retry, a fallback or another binding.
+
+    The frames of the callers don't tell: an event loop runs each wrapper as a task of its own. LangGraph hands a node
+    a way to call others in its own task's name; no public way leads to that task.
+    """
+    call = ((config or {}).get("configurable") or {}).get(_CALL)
+    tasks = [part() for part in getattr(call, "args", ()) if isinstance(part, weakref.ref)]
+    steps = [step for task in tasks for step in getattr(getattr(task, "proc", None), "steps", ())]
+    return any(one is graph for step in steps for one in _unwrapped(step))
+
+
+def _unwrapped(step: object) -> list[object]:
+    if isinstance(step, RunnableBindingBase):
+        return _unwrapped(step.bound)
+    if isinstance(step, RunnableWithFallbacks):
+        return [one for each in step.runnables for one in _unwrapped(each)]
+    return [step]
 
 
 def has_reducer(channel: Any) -> bool:

@@ -41,7 +41,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     @wraps(CompiledStateGraph.invoke)
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # type: ignore[override]
         """Run to the end; see LangGraph's own."""
-        call = GraphCall.of_caller(config)
+        call = GraphCall.of_caller(self, config)
         output = super().invoke(self.keys.enter(input, call), config, **options)
         return self.keys.leave(output, call, input)
 
@@ -51,7 +51,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> Coroutine[Any, Any, Any]:
         """Run to the end on the event loop; see LangGraph's own."""
-        return self._ainvoke(input, config, GraphCall.of_caller(config), options)
+        return self._ainvoke(input, config, GraphCall.of_caller(self, config), options)
 
     async def _ainvoke(
         self, given: Any, config: RunnableConfig | None, call: GraphCall, options: dict[str, Any]
