@@ -57,8 +57,8 @@ from recall_loop.text.words.snippets import estimate_tokens
 _log = logging.getLogger(__name__)
 # Share of its similarity that a fact keeps as evidence where an event in it tells nothing of the state asked for.
 _MISLEADING = 0.6
-# What two recalls of one turn may differ in: each then has a message of its own.
-_RECALLED = {"goal", "tenant", "agent_id", "user_id", "conversation_id", "scope", "filters", "content_types"}
+# Two recalls of one turn that differ in anything else have a message each.
+_NOT_RECALLED = {"id", "messages", "write_answer", "debug"}
 NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
 _NOTHING_BEFORE_FAILURE = "(the search failed midway: whether memory holds something relevant is unknown)"
 _NOTHING_FOUND = "No memories were found for the last question."
@@ -290,14 +290,14 @@ def _block(result: Mapping[str, Any]) -> str:
 
 
 def _message(messages: Sequence[AnyMessage], content: str, request: RetrieveRequest) -> HumanMessage:
-    """Return the context block as a message whose id is the same each time a node recalls a turn for one scope.
+    """Return the context block as a message whose id is the same each time a node recalls a turn by one request.
 
     A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing (GRAPH-2).
     """
     others = [message for message in messages if not is_recall_block(message)]
     question = next((message for message in reversed(others) if chat_role(message) == Role.USER), others[-1])
     plain = f"{question.id}\n{question.content}" if question.id is None else question.id
-    recalled = request.model_dump_json(include=_RECALLED, exclude_none=True)
+    recalled = request.model_dump_json(exclude=_NOT_RECALLED, exclude_none=True)
     identity = hashlib.sha256("\n".join([plain, *_node_path(), recalled]).encode("utf-8", "surrogatepass"))
     return HumanMessage(
         content=content,

@@ -94,6 +94,22 @@ def test_a_send_keeps_the_conversation(state: type, store: MemoryStore) -> None:
     assert shown(output["messages"]) == ["hello", "hi", QUESTION, "block"]
 
 
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("max_facts", (1, 2)), ("reference_time", ("2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z")), ("fuzzy", (0, 1))],
+)
+def test_sends_that_differ_in_one_input_have_a_message_each(field: str, values: Any, store: MemoryStore) -> None:
+    """Proves: GRAPH-2."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("recall", build_graph(store))
+    sends = [Send("recall", {"messages": [HumanMessage(QUESTION, id="3")], **TENANT, field: one}) for one in values]
+    builder.add_conditional_edges(START, lambda _: sends, ["recall"])
+    given: Any = {"messages": [HumanMessage(QUESTION, id="3")]}
+    for _ in range(2):
+        given = builder.compile().invoke(given)
+        assert shown(given["messages"]) == [QUESTION, "block", "block"]
+
+
 @pytest.mark.parametrize("name", ["edit", "zedit"])
 @pytest.mark.parametrize(
     ("change", "left"),
