@@ -201,13 +201,13 @@ def _parse(name: str, given: KeyNames, known: Collection[str]) -> dict[str, str]
     allowed = f"names, or a mapping of names to the parent's keys; names: {', '.join(known)}"
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
         raise InvalidInputError(name, given, allowed)
-    pairs = dict(given) if isinstance(given, Mapping) else {each: each for each in given}
-    for ours, theirs in pairs.items():
+    pairs = list(given.items()) if isinstance(given, Mapping) else [(each, each) for each in given]
+    for ours, theirs in pairs:
         if ours not in known:
             raise InvalidInputError(name, ours, allowed)
         if not isinstance(theirs, str) or not theirs.strip():
             raise InvalidInputError(f"{name}.{ours}", theirs, "the name of a key of the parent's state")
-    return pairs
+    return dict(pairs)
 
 
 def _check_unique(name: str, pairs: Mapping[str, str]) -> None:

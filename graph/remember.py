@@ -67,6 +67,7 @@ class _RememberOptions(_Owner):
     trajectory: bool
     single_valued: tuple[str, ...]
     roles: tuple[Role, ...]
+    messages_key: Identifier
 
 
 def remember(
@@ -120,24 +121,22 @@ def remember(
         InvalidInputError: an argument is not allowed, or facts are wanted and there is no model. At run time: there is
             no thread and no conversation, or no store.
     """
-    kept = {"facts": facts, "trajectory": trajectory, "single_valued": single_valued, "roles": roles}
+    kept = {"facts": facts, "trajectory": trajectory, "roles": roles, "messages_key": messages_key}
     owner = {"tenant": tenant, "agent_id": agent_id, "group_id": group_id, "user_id": user_id}
     conversation = {"conversation_id": conversation_id, "session": session}
-    options = validate_model(_RememberOptions, kept | owner | conversation)
+    options = validate_model(_RememberOptions, kept | owner | conversation | {"single_valued": single_valued})
     chosen = checked_settings(settings)
     if options.facts and llm is None and chosen.llm_model is None:
         allowed = "facts together with llm=, or with llm_model in the settings (RECALL_LOOP_LLM_MODEL)"
         raise InvalidInputError("facts", True, allowed)
     resources = GraphResources(store, chosen, llm, writable=True)
-    return _make_node(resources, options, messages_key, masking)
+    return _make_node(resources, options, masking)
 
 
-def _make_node(
-    resources: GraphResources, options: _RememberOptions, messages_key: str, masking: Masking
-) -> RememberNode:
+def _make_node(resources: GraphResources, options: _RememberOptions, masking: Masking) -> RememberNode:
     def remember_node(state: Any, *, runtime: Runtime[Any]) -> dict[str, Any]:
         recorder = _MessageRecorder(resources, options, resolve_context(runtime))
-        outcome = recorder.record(_thread_messages(state, messages_key), masking)
+        outcome = recorder.record(_thread_messages(state, options.messages_key), masking)
         runtime.stream_writer({"type": "remembered", **outcome})
         return {"remembered": outcome}
 

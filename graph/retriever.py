@@ -14,8 +14,9 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from recall_loop.graph.run import aretrieve, check_searched, retrieve
 from recall_loop.memory.search.engine import search
+from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, invalid_input_from, validate_model
+from recall_loop.state.errors import UnsupportedOptionError, invalid_input_from, validate_model
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -90,8 +91,7 @@ class RecallLoopRetriever(BaseRetriever):
         given = fields.get("params")
         if isinstance(given, Mapping):
             fields["params"] = validate_model(SearchParams, given, "params")
-        if not hasattr(store, "view"):
-            raise InvalidInputError("store", type(store).__name__, "a MemoryStore")
+        check_store(store)
         values: dict[str, Any] = {"store": store, **fields}
         try:
             super().__init__(**values)

@@ -19,6 +19,7 @@ from recall_loop.graph.builder import build_graph
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.adapters.tool_queries import ScopeProvider, make_memory_tool
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
@@ -252,7 +253,11 @@ def retrieve_tool(
 
     A function as the scope makes it of each call's configuration; None = the default tenant. Errors come back to the
     model as the tool's answer with status `error`.
+
+    Raises:
+        InvalidInputError: `store`, `scope` or `llm` is not allowed.
     """
+    check_bindings(store, llm)
 
     def answer(reach: Scope, query: RetrieveQuery) -> dict[str, Any]:
         request = {

@@ -18,6 +18,7 @@ from recall_loop.graph.batch.batch_output import BatchSummary, ResultsFile
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, requests_from_file, requests_from_objects
 from recall_loop.graph.batch.batch_rounds import BatchEngine, BatchScheduler, OutputOrder
 from recall_loop.graph.batch.ray_engine import RayCluster, RayEngine, ray_blocker
+from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
@@ -103,6 +104,8 @@ def stream_batch(
     """
     chosen = _settings(settings, timeout)
     _check(concurrency, workers, order, ray, store, chosen)
+    if isinstance(requests, str | bytes | Mapping) or not isinstance(requests, Iterable):
+        raise InvalidInputError("requests", requests, "requests, one after another")
 
     def lines() -> Iterator[ResultLine]:
         with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
@@ -130,12 +133,12 @@ def _engine(
     return ProcessEngine({"location": store.location, "settings": settings}, concurrency, workers)
 
 
-def _settings(given: Settings | None, timeout: float | None) -> Settings:
+def _settings(given: Settings | None, timeout: Any) -> Settings:
     """Return the settings of every run: the loop's deadline is at most the timeout, so that work ends with it."""
     settings = checked_settings(given)
     if timeout is None:
         return settings
-    if not 0 < timeout <= MAX_TIMEOUT:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT:
         raise InvalidInputError("timeout", timeout, f"seconds, more than 0 and at most {MAX_TIMEOUT:,.0f}")
     deadline = min(timeout, settings.deadline_seconds or timeout)
     return settings.model_copy(update={"deadline_seconds": deadline})
@@ -144,9 +147,10 @@ def _settings(given: Settings | None, timeout: float | None) -> Settings:
 def _check(
     concurrency: int, workers: int, order: str, ray: RayCluster | None, store: MemoryStore, settings: Settings
 ) -> None:
-    if not 1 <= concurrency <= MAX_CONCURRENCY:
+    check_store(store)
+    if type(concurrency) is not int or not 1 <= concurrency <= MAX_CONCURRENCY:
         raise InvalidInputError("concurrency", concurrency, f"an integer from 1 to {MAX_CONCURRENCY}")
-    if not 1 <= workers <= concurrency:
+    if type(workers) is not int or not 1 <= workers <= concurrency:
         raise InvalidInputError("workers", workers, f"an integer from 1 to {concurrency}, the concurrency")
     if workers > 1 and (reason := "ray counts actors" if ray else multiprocess_blocker(store, settings)):
         raise InvalidInputError("workers", workers, f"1, as {reason}")

@@ -91,8 +91,8 @@ class MemoryReading:
         """Search in rounds until there is enough new evidence, and return it ranked, with confidence and context.
 
         Args:
-            question: a question, the messages of a conversation whose last is the question, or a `RetrieveRequest` or
-                its fields.
+            question: a question as text or as a message, the messages of a conversation whose last is the question, or
+                a `RetrieveRequest` or its fields.
             user_id: only records of this user.
             agent_id: only records of this agent.
             conversation_id: only records of this conversation.

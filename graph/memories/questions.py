@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recall_loop.graph.run import RequestInput, parse_request
+from recall_loop.memory.intake.conversations.additions import is_one_message
 from recall_loop.memory.parsing.chat_messages import parse_messages
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -14,13 +15,15 @@ QuestionInput = RequestInput | Sequence[object]
 
 
 def request_of(question: QuestionInput, fields: Mapping[str, Any]) -> RetrieveRequest:
-    """Return the request of a question, or of messages, with further fields.
+    """Return the request of a question, of a message or of several, with further fields.
 
     Raises:
         InvalidInputError: names what isn't allowed, or a field that the request gives too.
     """
     if isinstance(question, str):
         return parse_request({**fields, "messages": [{"content": question}]})
+    if is_one_message(question):
+        return parse_request({**fields, "messages": [_chat_fields(question)]})
     if isinstance(question, RetrieveRequest | Mapping):
         request = parse_request(question)
         for name in fields:

@@ -27,6 +27,7 @@ from recall_loop.memory.search.present.result_display import (
     truncate_texts,
 )
 from recall_loop.memory.search.query.query_preparation import SearchResponse
+from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, AttributeFilters
 from recall_loop.state.errors import InvalidInputError, validate_model
@@ -93,8 +94,9 @@ def trajectory_tool(
     come back to the model as the tool's answer.
 
     Raises:
-        InvalidInputError: `scope` or a number is not allowed.
+        InvalidInputError: `store`, `scope` or a number is not allowed.
     """
+    check_store(store)
     numbers = {"success_threshold": success_threshold, "failure_threshold": failure_threshold}
     defaults = validate_model(TrajectorySearchParams, {"min_similarity": min_similarity, **numbers})
 
@@ -185,6 +187,9 @@ def memory_tools(
     Raises:
         InvalidInputError: an argument is not allowed.
     """
+    check_store(store)
+    if isinstance(tools, str) or not isinstance(tools, Collection):
+        raise InvalidInputError("tools", tools, f"a list of {', '.join(ToolName)}")
     shown = parse_profile(profile) if isinstance(profile, str) else profile
     return [_tool(_name(name), store, scope, shown) for name in dict.fromkeys(tools)]
 

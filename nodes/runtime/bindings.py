@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.state.errors import InvalidInputError
 
 
@@ -14,8 +15,8 @@ def check_bindings(store: object, llm: object) -> None:
     if not (llm is None or (llm.strip() if isinstance(llm, str) else _is_chat_model(llm))):
         shown = llm if isinstance(llm, str) else type(llm).__name__
         raise InvalidInputError("llm", shown, "a LangChain chat model, the name of a model, or None")
-    if store is not None and not hasattr(store, "view"):
-        raise InvalidInputError("store", store, "a MemoryStore, or None")
+    if store is not None:
+        check_store(store)
 
 
 def _is_chat_model(llm: object) -> bool:

@@ -112,9 +112,11 @@ class GraphResources:
         """Check what the caller handed in.
 
         Raises:
-            InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
+            InvalidInputError: `store` is no store, `llm` no chat model of LangChain's, or `parts` no parts.
         """
         check_bindings(self.store, self.llm)
+        if not isinstance(self.parts, RetrievalParts):
+            raise InvalidInputError("parts", self.parts, "RetrievalParts")
 
     @cached_property
     def related_terms(self) -> RelatedTermsTable:

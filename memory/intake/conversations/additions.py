@@ -142,15 +142,22 @@ def _roles(roles: Collection[Role | str]) -> frozenset[Role]:
 def _items(content: object) -> list[object]:
     if isinstance(content, bytes | bytearray) or content is None:
         raise InvalidInputError("content", content, _ALLOWED)
-    if isinstance(content, str | Mapping | Record) or hasattr(content, "content") or _is_pair(content):
+    if isinstance(content, str | Mapping | Record) or is_one_message(content):
         return [content]
     if not isinstance(content, Iterable):
         raise InvalidInputError("content", content, _ALLOWED)
     return list(content)
 
 
-def _is_pair(item: object) -> bool:
-    """Tell whether it is `(role, text)`, as LangChain takes it; a pair of texts is a list of two."""
+def is_one_message(item: object) -> bool:
+    """Tell whether it has a message's content, or is `(role, text)` as LangChain takes it.
+
+    A pair of texts is a list of two.
+    """
+    if isinstance(item, Mapping):
+        return "content" in item and "messages" not in item
+    if hasattr(item, "content"):
+        return True
     return isinstance(item, tuple) and len(item) == 2 and item[0] in (*Role, "human", "ai")
 
 

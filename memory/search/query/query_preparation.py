@@ -175,8 +175,8 @@ def _own_options(params: SearchParams, limit: int | None, mode: SearchMode | Non
     return params.model_copy(update=own) if own else params
 
 
-def _check(query: str) -> None:
-    if not query.strip():
+def _check(query: object) -> None:
+    if not isinstance(query, str) or not query.strip():
         raise InvalidInputError("query", query, "text with at least one character that is not white space")
     try:
         no_surrogates(query)

@@ -22,6 +22,16 @@ def is_address(place: object) -> TypeGuard[str]:
     return isinstance(place, str) and place.startswith(_SCHEMES)
 
 
+def check_store(store: object) -> None:
+    """Check that a caller's store is one.
+
+    Raises:
+        InvalidInputError: it isn't.
+    """
+    if not hasattr(store, "view"):
+        raise InvalidInputError("store", store, "a MemoryStore")
+
+
 def checked_place(place: object, field: str = "path") -> str | Path:
     """Return the place that a caller names: an address as it is, or a folder's path. Nothing is opened.
 

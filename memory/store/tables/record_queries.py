@@ -130,11 +130,11 @@ def _place_of(rowid: int, created: int | None) -> str:
     return f"{'' if created is None else created}:{rowid}"
 
 
-def _place_after(after: str) -> tuple[str, tuple[int, ...]]:
+def _place_after(after: object) -> tuple[str, tuple[int, ...]]:
     """Return the condition for what follows a record on pages that begin with the newest, and its parameters."""
-    if not after:
+    if after == "":
         return "1 = 1", ()
-    found = _PLACE.fullmatch(after)
+    found = _PLACE.fullmatch(after) if isinstance(after, str) else None
     if found is None:
         raise InvalidInputError("after", after, "`after` of the page before")
     rowid = int(found[2])

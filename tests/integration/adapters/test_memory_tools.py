@@ -21,6 +21,7 @@ from recall_loop import (
     memory_tools,
     retrieve,
     retrieve_tool,
+    trajectory_tool,
 )
 from recall_loop.state.types import ToolName
 from tests.embedders import WordHashEmbedder
@@ -249,11 +250,16 @@ def test_what_is_wrong_is_said_with_its_name(store):
         ("scope", {"scope": "valley"}),
         ("tools", {"tools": ["search_web"]}),
         ("profile", {"profile": "long"}),
+        ("store", {"store": "path"}),
+        ("tools", {"tools": 3}),
     ):
         with pytest.raises(InvalidInputError, match=name):
-            memory_tools(store, **arguments)
+            memory_tools(**{"store": store} | arguments)
     with pytest.raises(InvalidInputError, match="scope"):
         retrieve_tool(store, "valley")
+    for make in (trajectory_tool, retrieve_tool):
+        with pytest.raises(InvalidInputError, match="store"):
+            make("path", None)
 
 
 def test_a_model_may_filter_by_attributes():

@@ -241,9 +241,20 @@ def test_a_request_that_takes_too_long(tmp_path: Path) -> None:
         assert slow.gone_on.is_set()  # what runs is waited for
     assert lines["slow"]["error"]["type"] == "timeout"
     assert all("result" in lines[name] for name in ("q0", "q2", "q3"))
-    for wrong in (0, -1, 86_401):
+    for wrong in (0, -1, 86_401, "x", True):
         with pytest.raises(InvalidInputError, match="timeout"):
-            stream_batch(asked, store=store, timeout=wrong)
+            stream_batch(asked, store=store, timeout=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("concurrency", "x"), ("concurrency", 2.5), ("workers", "x"), ("requests", 3), ("store", "x")]
+)
+def test_an_argument_of_the_wrong_type_is_named(harbour: MemoryStore, name: str, wrong: Any) -> None:
+    """Proves: SEARCH-2."""
+    arguments: dict[str, Any] = {"requests": questions(1), "store": harbour, name: wrong}
+    with pytest.raises(InvalidInputError) as caught:
+        stream_batch(**arguments)
+    assert caught.value.field == name
 
 
 @pytest.fixture(scope="module")

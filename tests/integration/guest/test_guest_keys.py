@@ -277,6 +277,8 @@ async def test_a_mapped_key_of_the_wrong_type_is_an_error(world, inputs, given, 
     [
         ({"inputs": {"golas": "goal"}}, "inputs"),
         ({"inputs": "goal"}, "inputs"),
+        ({"inputs": [["goal"]]}, "inputs"),
+        ({"parts": 3}, "parts"),
         ({"inputs": {"goal": ""}}, "inputs"),
         ({"inputs": {"goal": 3}}, "inputs"),
         ({"inputs": {"goal": "task", "user_id": "task"}}, "inputs"),

@@ -100,3 +100,5 @@ def test_bad_options_are_errors(world, fields, named):
     assert isinstance(caught.value, UnsupportedOptionError) == ("fuzzy" in named)
     with pytest.raises(InvalidInputError, match="store"):
         RecallLoopRetriever("memory")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="query"):
+        RecallLoopRetriever(world).invoke(None)  # type: ignore[arg-type]

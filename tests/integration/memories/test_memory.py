@@ -249,6 +249,32 @@ def test_deletes_and_exports_within_a_scope(memory, tmp_path):
         assert list(other.scan()) == list(memory.export())
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        HumanMessage("Where do I live?"),
+        {"role": "user", "content": "Where do I live?"},
+        {"type": "human", "content": "Where do I live?"},
+        ("user", "Where do I live?"),
+    ],
+)
+def test_a_question_may_be_one_message(memory, question):
+    """Proves: API-1."""
+    memory.add("I live in Bergen.", user_id="u")
+    assert memory.recall(question, user_id="u").facts == memory.recall("Where do I live?", user_id="u").facts != ()
+    with pytest.raises(InvalidInputError, match="goal"):
+        memory.recall(question, goal=" ")
+
+
+def test_a_value_of_the_wrong_type_is_named(memory):
+    """Proves: API-1, SEARCH-2."""
+    for wrong in (None, 3):
+        with pytest.raises(InvalidInputError, match="query"):
+            memory.search(wrong)
+    with pytest.raises(InvalidInputError, match="after"):
+        memory.list(after=3)
+
+
 def test_changes_parts_and_tells_the_history(memory):
     """Proves: API-1, API-3."""
     (name,) = memory.add("I live in Bergen.", user_id="u", tenant="t").ids

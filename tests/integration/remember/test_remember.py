@@ -328,6 +328,7 @@ def test_what_is_wrong_is_said_with_its_name(store):
         ("tenant", {"tenant": " "}),
         ("single_valued", {"single_valued": "lives_in"}),
         ("facts", {"facts": True}),
+        ("messages_key", {"messages_key": 3}),
     ):
         with pytest.raises(InvalidInputError, match=name):
             remember(**{"store": store} | arguments)
