@@ -48,13 +48,16 @@ from recall_loop.memory.adapters.store_items import (
 from recall_loop.memory.adapters.store_reads import ItemReads
 from recall_loop.memory.adapters.store_sweeper import Sweeper
 from recall_loop.memory.adapters.store_values import indexable_texts
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
+
+# Which part of an item a field of its record is made of.
+_PARTS = {"tags": "namespace", "text": "key"}
 
 
 class RecallLoopStore(BaseStore):
@@ -166,19 +169,18 @@ class RecallLoopStore(BaseStore):
         with self._store.exclusive(self._scope.tenant):
             by_id = {item_id(self._owners, op.namespace, op.key): op for op in ops}
             known = {record.id: record for record in self._items.held(by_id)}
-            written = [
-                one
+            written = {
+                one["id"]: (op, one)
                 for key, op in by_id.items()
                 if op.value is not None
                 for one in self._records(key, op, known.get(key), now)
-            ]
-            kept = {one["id"] for one in written}
-            outcomes = self._store.upsert(written, tenant=self._scope.tenant)
-            old = [one for record in known.values() for one in ids_of(record) if one not in kept]
+            }
+            try:
+                self._store.upsert([one for _, one in written.values()], tenant=self._scope.tenant)
+            except RejectedRecordsError as error:
+                raise _rejected_put([op for op, _ in written.values()], error.rejections[0]) from error
+            old = [one for record in known.values() for one in ids_of(record) if one not in written]
             self._store.delete(old, tenant=self._scope.tenant)
-        for outcome in outcomes:
-            if outcome.error:
-                raise InvalidInputError("value", outcome.id, outcome.error)
 
     def _records(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> list[dict[str, Any]]:
         """Return the fields of the records of an item that is put."""
@@ -233,3 +235,9 @@ class RecallLoopStore(BaseStore):
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
         """End the thread that sweeps and wait for it, at most `timeout` seconds; return whether it has ended."""
         return self._sweeper.stop(timeout)
+
+
+def _rejected_put(ops: Sequence[PutOp], rejection: Rejection) -> InvalidInputError:
+    """Return what is wrong with the item of a record that can't be stored, in the item's own words."""
+    part = _PARTS.get(rejection.field.partition(".")[0], "value")
+    return InvalidInputError(part, getattr(ops[rejection.index], part), rejection.allowed)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langgraph.store.base import IndexConfig, PutOp, TTLConfig, ensure_embeddings
+from langgraph.store.base import IndexConfig, PutOp, TTLConfig, ensure_embeddings, tokenize_path
 
 from recall_loop.memory.adapters.store_values import check_text, plain_json
 from recall_loop.memory.store.embed.embedders import group_by_model, normalise_vectors
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MOST_MINUTES = 52_596_000
 DEFAULT_SWEEP_MINUTES = 5.0
 _INDEX_KEYS = ("dims", "embed", "fields")
+_ITEM = re.compile(r"\[(\*|-?\d+)\]")
 _PROBE = "The lighthouse keeper feeds her gulls at noon."
 _LEAST_COSINE = 0.999
 
@@ -60,11 +62,18 @@ def index_paths(paths: object, name: str) -> tuple[str, ...]:
     if not isinstance(paths, list | tuple) or (name != "index" and not paths):
         raise InvalidInputError(name, paths, "a list of paths")
     for at, path in enumerate(paths):
-        if not isinstance(path, str) or not path:
+        if not isinstance(path, str) or not path or not all(map(_is_sound, tokenize_path(path))):
             raise InvalidInputError(
                 f"{name}[{at}]", path, "a path such as title or parts[*].text; $ is the whole value"
             )
     return tuple(paths)
+
+
+def _is_sound(token: str) -> bool:
+    """Return whether LangGraph would read a token of a path as anything: a bracket that is no index finds nothing."""
+    if token.startswith("["):
+        return _ITEM.fullmatch(token) is not None
+    return not token.startswith("{") or token.endswith("}")
 
 
 def _check_embed(store: MemoryStore, kind: str, embed: Any) -> None:

@@ -304,6 +304,10 @@ def test_what_cannot_be_kept_is_an_error_and_nothing_is_written(items, memory):
             items.batch([good, bad])
     for wrong, field in (
         (PutOp("users", "k", {"v": 1}), "namespace"),
+        (PutOp(("t",), "k", {"v": "x" * 1_000_001}), "value"),
+        (PutOp(("t",), "k" * 1_000_001, {"v": 1}, index=False), "key"),
+        (PutOp(("t",) * 1_001, "k", {"v": 1}), "namespace"),
+        *((PutOp(("t",), "k", {"v": 1}, index=["v", path]), r"index\[1\]") for path in ("v[", "v[x]", "v[]", "{v")),
         (GetOp("users", "k"), "namespace"),
         (SearchOp(None), "namespace_prefix"),
         (SearchOp(("t",), query=5), "query"),
