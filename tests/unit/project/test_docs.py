@@ -14,7 +14,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -33,6 +33,7 @@ from recall_loop.memory.search.scoring.fusion import (
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, IDENTITY_CALIBRATION_ID
 from recall_loop.service.core.config import SERVICE_ENV_PREFIX as SERVICE_PREFIX
 from recall_loop.service.core.config import ServiceConfig
+from recall_loop.state.agent_state import InputState, ResultState
 from recall_loop.state.errors import describe_schema
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
@@ -399,6 +400,14 @@ def first_column(page: Path, heading: str) -> list[str]:
 def test_tables_name_what_there_is(page: str, heading: str, expected: list[str]) -> None:
     """Proves: STOP-2, LOOP-7, CONF-2 (names, and their order)."""
     assert first_column(ROOT / page, heading) == [str(name) for name in expected]
+
+
+@pytest.mark.parametrize(("word", "schema"), [("In", InputState), ("Out", ResultState)])
+def test_the_page_on_graphs_names_every_key(word: str, schema: type) -> None:
+    """Proves: GRAPH-1."""
+    text = (ROOT / "docs" / "subgraph.md").read_text(encoding="utf-8")
+    told = next(part for part in text.split("\n\n") if part.startswith(f"{word}: "))
+    assert set(get_type_hints(schema)) - set(re.findall(r"`(\w+)`", told)) == set()
 
 
 def test_numbers_that_pages_give() -> None:
