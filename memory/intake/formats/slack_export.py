@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,7 @@ from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, 
 from recall_loop.memory.parsing.foreign_json import InvalidLine, to_printable, to_text
 
 DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+_INDEXES = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")
 _MARK = re.compile(r"<([@#!]?)([^|>]+)(?:\|([^>]*))?>")
 _ORDINARY = (None, "bot_message", "file_share", "me_message", "thread_broadcast", "file_comment")
 _NOTICE = LeftOut("notices of Slack (joins, topics and the like)")
@@ -24,10 +26,11 @@ _EMPTY = LeftOut("messages without text")
 
 @dataclass(slots=True)
 class _Workspace:
-    """Names of an export's people, and ids of its channels by name."""
+    """Names of an export's people and channels by id, and ids of its channels by name."""
 
     people: dict[str, str] = field(default_factory=dict)
     channels: dict[str, str] = field(default_factory=dict)
+    channel_ids: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, items: Any) -> None:
         """Take what `users.json`, `channels.json` or the like says."""
@@ -37,9 +40,10 @@ class _Workspace:
             if name == "users.json":
                 profile = _mapping(item.get("profile"))
                 known = (profile.get("real_name"), item.get("real_name"), item.get("name"), item["id"])
-                self.people[item["id"]] = next(text for one in known if (text := to_text(one)))
+                self.people[item["id"]] = next((text for one in known if (text := to_text(one))), item["id"])
             else:
-                self.channels[str(item.get("name") or item["id"])] = item["id"]
+                channel = str(item.get("name") or item["id"])
+                self.channels[item["id"]], self.channel_ids[channel] = channel, item["id"]
 
 
 def is_slack(names: list[str]) -> bool:
@@ -62,28 +66,29 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     if document is not None:
         yield from _messages(document, path.resolve().parent.name or path.stem, workspace, 0)
         return
-    files = dict(_json_files(path))
-    for name, items in files.items():
-        if PurePosixPath(name).name in ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json"):
-            workspace.add("users.json" if name.endswith("users.json") else "channels.json", items)
-    number = 0
-    for name in sorted(files):
-        place = PurePosixPath(name)
-        if DAY_FILE.fullmatch(place.name) and len(place.parts) > 1:
-            for item in _messages(files[name], place.parts[-2], workspace, number):
-                number = item.number
-                yield item
+    with _opened(path) as (names, load):
+        for name in names:
+            if PurePosixPath(name).name in _INDEXES:
+                workspace.add(PurePosixPath(name).name, load(name))
+        number = 0
+        for name in sorted(names):
+            place = PurePosixPath(name)
+            if DAY_FILE.fullmatch(place.name) and len(place.parts) > 1:
+                for item in _messages(load(name), place.parts[-2], workspace, number):
+                    number = item.number
+                    yield item
 
 
-def _json_files(path: Path) -> Iterator[tuple[str, Any]]:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[list[str], Callable[[str], Any]]]:
+    """Give the names of an export's files, and what reads one of them."""
     if path.is_dir():
-        for file in sorted(path.rglob("*.json")):
-            yield file.relative_to(path).as_posix(), _parse(path, file.name, file.read_bytes())
+        found = [file.relative_to(path).as_posix() for file in sorted(path.rglob("*.json"))]
+        yield found, lambda name: _parse(path, name, (path / name).read_bytes())
         return
     with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if name.endswith(".json") and not name.startswith("__MACOSX"):
-                yield name, _parse(path, name, read_member(archive, name))
+        found = [name for name in archive.namelist() if name.endswith(".json") and not name.startswith("__MACOSX")]
+        yield found, lambda name: _parse(path, name, read_member(archive, name))
 
 
 def _parse(path: Path, name: str, data: bytes) -> Any:
@@ -109,7 +114,7 @@ def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[s
     if not text:
         return _EMPTY
     return {
-        "id": f"slack-{workspace.channels.get(channel, channel)}-{item['ts']}",
+        "id": f"slack-{workspace.channel_ids.get(channel, channel)}-{item['ts']}",
         "kind": "message",
         "text": text,
         "author": _author(item, workspace),
@@ -144,8 +149,7 @@ def _plain(text: str, workspace: _Workspace) -> str:
         if sign == "@":
             return f"@{label or workspace.people.get(target, target)}"
         if sign == "#":
-            named = next((name for name, known in workspace.channels.items() if known == target), target)
-            return f"#{label or named}"
+            return f"#{label or workspace.channels.get(target, target)}"
         if sign == "!":
             return f"@{label or target.partition('^')[0]}"
         return f"{label} ({target})" if label and label != target else target

@@ -13,6 +13,7 @@ import pytest
 from recall_loop.memory.intake.files.entries import FileOwner, file_owner, iter_entries, read_records
 from recall_loop.memory.intake.files.file_preview import examine_file, preview_file
 from recall_loop.memory.intake.formats.detection import FORMATS, detect_format
+from recall_loop.memory.intake.formats.slack_export import read_slack
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.state.errors import InvalidInputError
@@ -99,6 +100,22 @@ def test_of_slack_names_and_links_are_written_out(tmp_path: Path) -> None:
         assert ticket.author == "Desk"
     day = found(EXPORTS / "slack" / "repairs" / "2024-05-02.json")
     assert [(one.conversation_id, one.author) for one in day] == [("repairs", "U0002"), ("repairs", "Desk")]
+
+
+def test_of_slack_the_days_are_read_one_after_another(tmp_path: Path) -> None:
+    """A user without an id or a name stops nothing; a day that can't be read doesn't hide those before it.
+
+    Proves: MOVE-1.
+    """
+    shutil.copytree(EXPORTS / "slack", tmp_path / "export")
+    (tmp_path / "export" / "users.json").write_text('[{"id": ""}]')
+    (tmp_path / "export" / "repairs" / "2024-05-03.json").write_text("[")
+    packed = Path(shutil.make_archive(str(tmp_path / "export"), "zip", tmp_path / "export"))
+    for path in (tmp_path / "export", packed):
+        items = read_slack(path)
+        assert len([next(items) for _ in read_slack(EXPORTS / "slack")]) == 5
+        with pytest.raises(UnreadableFileError, match=r"repairs/2024-05-03\.json is not JSON"):
+            list(items)
 
 
 def test_of_message_lists_each_is_a_conversation_in_order() -> None:
