@@ -169,6 +169,7 @@ def sweep(args: argparse.Namespace, settings: Settings) -> int:
     """Erase what has expired, what rules name and old versions, and print how much it was (LIVE-7)."""
     # Opened otherwise it would have been swept before, and there would be nothing to count.
     with MemoryStore.from_settings(settings, store_path(settings), create=False, defer=True) as store:
+        store.delete([])  # what is pending for Chroma is sent, even if nothing is erased
         report = store.maintenance.sweep()
     if args.json:
         print_json(asdict(report))

@@ -154,6 +154,20 @@ def test_the_command_line_forgets_sweeps_and_shows_history(tmp_path: Path, capsy
     assert counts(place, capsys)[-1] == 1
 
 
+@pytest.mark.parametrize("expires_at", ["2001-01-01T00:00:00Z", None])
+def test_a_sweep_leaves_nothing_to_be_sent_to_chroma(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expires_at: str | None
+) -> None:
+    """Proves: LIVE-7, STORE-4, STORE-6. Neither erased records nor those that are pending."""
+    with MemoryStore.open(tmp_path) as store:
+        store.upsert([{"id": "a", "text": "Gone.", "expires_at": expires_at}, {"id": "b", "text": "Here."}])
+    with sqlite3.connect(tmp_path / "sidecar.sqlite3") as connection:
+        connection.execute("UPDATE records SET state = 1, revision = revision + 1 WHERE id = 'b'")
+    connection.close()
+    assert main(["store", "sweep", "--store", str(tmp_path)]) == 0
+    assert main(["store", "verify", "--store", str(tmp_path)]) == 0, capsys.readouterr().out
+
+
 def test_a_damaged_sidecar_names_the_command_that_mends_it(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: GUARD-1, STORE-4. The command works."""
     before = counts(place, capsys)

@@ -102,7 +102,7 @@ class ChromaConnection(ChromaLink):
                 self.degrade(error)
 
     def prepare(self) -> None:
-        """Before a write: try a failed Chroma again, and finish what is pending.
+        """Before a write: open a Chroma that was left unopened, try a failed one again, and finish what is pending.
 
         Raises:
             StoreUnavailableError: Chroma still fails; nothing is written.
@@ -110,7 +110,8 @@ class ChromaConnection(ChromaLink):
         try:
             if self.reason is None:
                 self._checked()
-            if self.reason is not None:
+            unopened = self.chroma is None and self._files.path is not None
+            if unopened or self.reason is not None:
                 self.disconnect()
                 self.connect()
                 self.reason = None
