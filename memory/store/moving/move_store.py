@@ -46,10 +46,12 @@ class MoveReport:
     Attributes:
         tables: rows and checksum of each table, by its name; the same on both sides.
         resumed: whether it went on where an earlier one had been cut off.
+        done_before: whether an earlier one had copied everything, so that both sides were only compared.
     """
 
     tables: Mapping[str, TableSum]
     resumed: bool
+    done_before: bool = False
 
     @property
     def records(self) -> int:
@@ -93,7 +95,7 @@ def move_store(
         sums = moving.compare()
         moving.finish()
     _index_vectors(goal, chosen, url)
-    return MoveReport(sums, resumed)
+    return MoveReport(sums, resumed, moving.ended)
 
 
 def _index_vectors(goal: Path | str, embedder: Embedder, url: str | None) -> None:
@@ -104,15 +106,19 @@ def _index_vectors(goal: Path | str, embedder: Embedder, url: str | None) -> Non
 
 
 class _Moving:
-    """One move on its way; how far it is stands among the target's notes, written with each page."""
+    """One move on its way; how far it is stands among the target's notes, written with each page.
+
+    Attributes:
+        ended: whether an earlier one had copied everything.
+    """
 
     def __init__(self, source: Database, target: Database, progress: MoveProgress | None) -> None:
         self._source, self._target, self._progress = source, target, progress
         self._state: dict[str, Any] = {}
-        self._ended = False
+        self.ended = False
 
     def begin(self, place: str) -> bool:
-        """Take up an earlier move, or begin; return whether there was one that fits.
+        """Take up an earlier move, or begin; return whether it goes on where one was cut off.
 
         Raises:
             InvalidInputError: the target holds a store, or a part of another one.
@@ -126,8 +132,8 @@ class _Moving:
             same = json.loads(known.get(_MOVED, "null")) == fresh and self._versions_agree()
             if not same:
                 raise InvalidInputError("target", place, FRESH_PLACE)
-            self._ended, self._state = True, fresh | {"table": len(TABLES)}
-            return True
+            self.ended, self._state = True, fresh | {"table": len(TABLES)}
+            return False
         if found is not None and found["stamp"] == fresh["stamp"]:
             self._state = found
             return True
@@ -178,7 +184,7 @@ class _Moving:
         for table in TABLES:
             ours, theirs = sum_table(self._source, table), sum_table(self._target, table)
             if ours != theirs:
-                if not self._ended:
+                if not self.ended:
                     self._target.set_meta({MOVING_META_KEY: json.dumps(self._state | {"stamp": ""})})
                 counts = f"{ours.rows:,} rows in the source, {theirs.rows:,} in the target"
                 raise StoreUnavailableError(f"{table.name} differs after the move ({counts}); move the store again")
@@ -187,7 +193,7 @@ class _Moving:
 
     def finish(self) -> None:
         """Make the target a store, with an identity of its own, since the source stays one."""
-        if self._ended:
+        if self.ended:
             return
         declare_paths(self._target, list(indexed_paths(self._source)))
         notes = {name: text for name, text in self._source.meta().items() if _is_moved(name)}

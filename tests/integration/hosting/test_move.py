@@ -111,7 +111,9 @@ def test_there_and_back_is_the_same_store(folder: Path, address: str, tmp_path: 
     assert snapshot_of(folder) == files
     assert shown(address, embedder) == before
     assert verify_place(address).findings == ()
-    assert move_store(folder, address, embedder=embedder).tables == there.tables  # once more changes nothing
+    once_more = move_store(folder, address, embedder=embedder)  # changes nothing
+    assert (once_more.tables, once_more.resumed, once_more.done_before) == (there.tables, False, True)
+    assert not there.done_before
     again = move_store(address, back, embedder=embedder)
     assert again.tables == there.tables
     assert shown(back, embedder) == before
@@ -306,7 +308,7 @@ def test_vectors_go_to_a_chroma_server(folder: Path, address: str, tmp_path: Pat
         move_store(folder, address, embedder=embedder, url=chroma.url)
         report = verify_place(address)
         assert (report.findings, report.chroma_rows) == ((), report.records)
-        assert move_store(folder, address, embedder=embedder, url=chroma.url).resumed  # as where its end was cut off
+        assert move_store(folder, address, embedder=embedder, url=chroma.url).done_before
         assert verify_place(address).findings == ()
         move_store(address, tmp_path / "back", embedder=embedder, url=chroma.url)
         report = verify_place(tmp_path / "back")
@@ -349,6 +351,7 @@ def test_a_move_that_is_killed_goes_on(
                 child.send_signal(signal.SIGKILL)
         assert main(words) == 0
         said = capsys.readouterr()
+        assert main(words) == 0 and "as an earlier move had done already" in capsys.readouterr().out
         assert "Moved 48 records" in said.out
         assert PASSWORD not in said.out + said.err
         assert shown(target, embedder) == before
