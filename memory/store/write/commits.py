@@ -95,20 +95,11 @@ def write_records(
         StoreUnavailableError: SQLite fails; nothing was written.
     """
     stored = _stored(database, drafts)
-    bodies = {key: old.body for key, old in stored.items()}
-    forgotten = {key for key, old in stored.items() if old.expired}
-    drafts = settle_drafts(database, drafts, {key: body for key, body in bodies.items() if key not in forgotten})
-    statuses: list[WriteStatus] = []
-    final: dict[str, PreparedRecord] = {}
-    history: list[RecordChange] = []
-    for draft in drafts:
-        old = final[draft.key].body if draft.key in final else bodies.get(draft.key)
-        if old != draft.body and draft.key not in final and draft.key in forgotten:
-            old = None
-        statuses.append("created" if old is None else "unchanged" if old == draft.body else "replaced")
-        if keep_history and old is not None and old != draft.body:
-            history.append(RecordChange(draft.tenant, draft.id, old, draft.body, draft.origin))
-        final[draft.key] = draft
+    bodies = {key: old.body for key, old in stored.items() if not old.expired}
+    forgotten = stored.keys() - bodies.keys()
+    drafts = settle_drafts(database, drafts, bodies)
+    statuses, history = _compared(drafts, bodies)
+    final = {draft.key: draft for draft in drafts}
     changed = [draft for draft in final.values() if rewrite or bodies.get(draft.key) != draft.body]
     if not changed:
         return ChunkResult(statuses, [])
@@ -121,8 +112,25 @@ def write_records(
         forget_recalls(connection, [stored[key].rowid for key in sorted(forgotten & final.keys())])
         for part in _by_tenant(changed).values():
             pending += _write_tenant(connection, part, stored, made, context_windows=context_windows)
-        record_versions(connection, history)
+        if keep_history:
+            record_versions(connection, history)
     return ChunkResult(statuses, pending)
+
+
+def _compared(
+    drafts: Sequence[PreparedRecord], bodies: Mapping[str, str]
+) -> tuple[list[WriteStatus], list[RecordChange]]:
+    """Return the outcome of each draft, and the changes of records that were there; `bodies` are those by key."""
+    statuses: list[WriteStatus] = []
+    changes: list[RecordChange] = []
+    standing = dict(bodies)
+    for draft in drafts:
+        old = standing.get(draft.key)
+        statuses.append("created" if old is None else "unchanged" if old == draft.body else "replaced")
+        if old is not None and old != draft.body:
+            changes.append(RecordChange(draft.tenant, draft.id, old, draft.body, draft.origin))
+        standing[draft.key] = draft.body
+    return statuses, changes
 
 
 def _write_tenant(

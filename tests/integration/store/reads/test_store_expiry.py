@@ -94,6 +94,14 @@ def test_what_is_written_again_is_there_again_and_nothing_of_it_is_history(store
     assert store.get(["m1"], scope=Scope())[0].expires_at is None
 
 
+def test_an_expired_record_that_is_given_again_as_it_was_is_a_new_one(store):
+    """Proves: LIVE-7, API-3."""
+    given, versions = turn(1, "of old", expires_at=PAST, created_at=PAST), "SELECT count(*) FROM versions"
+    for record, status, kept in ((turn(1, "older"), "created", 0), (given, "replaced", 1), (given, "created", 0)):
+        assert [outcome.status for outcome in store.upsert([record])] == [status]
+        assert store._session.database.fetch(versions) == [(kept,)]
+
+
 def test_the_words_of_what_has_expired_correct_no_typos(store):
     """Proves: LIVE-7."""
     store.upsert([turn(1, "the quetzalcoatlus sleeps"), turn(2, "a ferry", conversation_id="d")])
