@@ -164,10 +164,12 @@ def empty_answers(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) ->
             TrajectorySearchParams(max_score=FAILURE_THRESHOLD),
         )
         tiers = [search_trajectories(store, question["question"], scope=SCOPE, params=bound) for bound in bounds]
-        old += not any(found.all_items for found in tiers)
-        new += not search_trajectories(
+        old += not any(found.trajectories for found in tiers)
+        found = search_trajectories(
             store, question["question"], scope=SCOPE, params=TrajectorySearchParams(include_contrasts=True)
-        ).all_items
+        )
+        shown = (found.successes, found.moderate, found.failures, found.unscored, found.relevant_experiences)
+        new += not any(shown)
     return old, new
 
 

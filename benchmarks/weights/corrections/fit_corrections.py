@@ -28,8 +28,15 @@ from typing import Any
 import numpy as np
 
 from recall_loop.policy.evidence.correcting import CLOSE
-from recall_loop.policy.facts.corrections import both_state, compare, may_correct, question_terms
-from recall_loop.policy.facts.likeness import Rarity, rarity_of
+from recall_loop.policy.facts.corrections import (
+    both_state,
+    comparable_pairs,
+    may_correct,
+    question_terms,
+    relevant_statements,
+    without_values,
+)
+from recall_loop.policy.facts.likeness import Rarity, pair_features, rarity_of
 from recall_loop.text.words.tokens import stems
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "train"
@@ -65,7 +72,9 @@ class Names:
 
     def rows(self, older: str, newer: str, question: frozenset[str], rarity: Rarity) -> Any:
         found = [
-            features for first, second, features in compare(older, newer, question, rarity) if both_state(first, second)
+            pair_features(first, second, without_values(question), rarity)
+            for first, second in comparable_pairs(relevant_statements(older, question), newer)
+            if both_state(first, second)
         ]
         if found and not self.names:
             self.names = list(found[0])

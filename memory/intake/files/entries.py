@@ -23,8 +23,6 @@ from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Fact, Record, parse_record
 from recall_loop.state.scope import Scope
 
-FORMATS = ("records", "locomo")
-
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
@@ -83,7 +81,7 @@ def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int
 
     Args:
         path: the file.
-        format_name: one of `FORMATS`, or `auto`: what it holds decides.
+        format_name: one of `detection.FORMATS`, or `auto`: what it holds decides.
 
     Raises:
         InvalidInputError: `format_name` is not known, or the whole file is of another kind.

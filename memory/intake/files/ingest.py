@@ -132,7 +132,8 @@ class IngestSummary(WriteSummary):
 class IngestOptions(WriteOptions):
     """How a file is read: its format, whether a run that was cut short is resumed, and whose its records are.
 
-    `format_name` is one of `FORMATS`, or `auto`: what the file holds decides. `owner` is for records that name nobody.
+    `format_name` is one of `detection.FORMATS`, or `auto`: what the file holds decides. `owner` is for records that
+    name nobody.
     """
 
     format_name: str = "records"

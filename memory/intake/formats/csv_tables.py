@@ -55,14 +55,6 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
             raise UnreadableFileError(path, f"no table in CSV ({error})", "export it again as CSV") from error
 
 
-def text_column(head: str) -> str | None:
-    """Return the name of the column that holds the text, by a table's first lines; None where none does."""
-    first = next(csv.reader(io.StringIO(head), delimiter=_delimiter(head)), [])
-    names = [name.strip() for name in first]
-    found = _assigned(names)
-    return next((name for name, field in found.items() if field == "text"), None)
-
-
 def _delimiter(head: str) -> str:
     """Return the character that stands most often in the first line."""
     first = next(iter(islice(head.splitlines(), 1)), "")

@@ -13,14 +13,9 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from recall_loop.state.errors import EmbedderError, InvalidInputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # Tuned by benchmarks/weights/tune_embedder.py on the conversations that NOTICE names.
 SHIPPED_PATCH = Path(__file__).with_name("minilm-talk.npz")
@@ -67,25 +62,11 @@ def read_verified(file: Path, expected: str) -> bytes:
     return data
 
 
-def pack_patch(places: NDArray[np.int64], values: NDArray[np.uint8]) -> bytes:
-    """Return a file of replaced bytes.
-
-    Args:
-        places: int64 [n, 2], where each run of bytes starts in the model's file, and how long it is.
-        values: uint8 [sum of the lengths], the bytes, run after run.
-    """
-    import numpy as np
-
-    stream = io.BytesIO()
-    np.savez_compressed(stream, places=places, values=values)
-    return stream.getvalue()
-
-
 def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
     """Return `model` with the bytes that `weights` replaces; `name` is for messages.
 
     Raises:
-        EmbedderError: `weights` isn't a file that `pack_patch` made, or reaches beyond the model.
+        EmbedderError: `weights` isn't a file of replaced bytes, or reaches beyond the model.
     """
     import numpy as np
 

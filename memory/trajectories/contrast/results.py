@@ -163,11 +163,6 @@ class TrajectorySearchResult(FrozenModel):
     allowed: int = Field(0, description="Runs within scope and filters, whatever their similarity.")
     degraded_reason: str | None = None
 
-    @property
-    def all_items(self) -> tuple[TrajectoryItem, ...]:
-        """All items, of all groups."""
-        return tuple(item for name in _group_names(self) for item in getattr(self, name))
-
     def to_display(self) -> dict[str, Any]:
         """Return the result in words; groups that this kind of search doesn't have are left out."""
         groups = {name: [item.to_display() for item in getattr(self, name)] for name in _group_names(self)}

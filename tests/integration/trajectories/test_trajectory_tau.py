@@ -60,4 +60,5 @@ def test_contrasts_reach_what_two_thresholds_hide(runs, scored):
                 scope=Scope(),
                 params=TrajectorySearchParams(min_similarity=0.5, limit=5, include_contrasts=True),
             )
-            assert name in [item.id for item in found.all_items]
+            groups = (found.successes, found.moderate, found.failures, found.unscored, found.relevant_experiences)
+            assert name in [item.id for group in groups for item in group]

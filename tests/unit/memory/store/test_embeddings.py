@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -140,20 +141,25 @@ def test_texts_share_a_run_where_padding_costs_less_than_another_one(lengths, ba
     assert onnx_model.plan_batches(order, lengths) == batches
 
 
+def packed(places, values) -> bytes:
+    """Return a file of weights: where each run of bytes starts and how long it is, and the bytes."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, places=places, values=values)
+    return stream.getvalue()
+
+
 @pytest.fixture
 def same_weights(tmp_path) -> Path:
     """A file of weights that changes nothing."""
     file = tmp_path / "mine.npz"
-    file.write_bytes(weight_patch.pack_patch(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.uint8)))
+    file.write_bytes(packed(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.uint8)))
     return file
 
 
 def test_tuned_weights_replace_the_bytes_they_name():
     """Proves: STORE-5."""
     places = np.array([[1000, 2], [4000, 3]], dtype=np.int64)
-    changed = weight_patch.apply_patch(
-        bytes(5000), weight_patch.pack_patch(places, np.arange(1, 6, dtype=np.uint8)), "mine.npz"
-    )
+    changed = weight_patch.apply_patch(bytes(5000), packed(places, np.arange(1, 6, dtype=np.uint8)), "mine.npz")
     assert changed[1000:1002] == b"\x01\x02" and changed[4000:4003] == b"\x03\x04\x05"
     assert len(changed) == 5000 and sum(changed) == 15
 
@@ -168,7 +174,7 @@ def test_other_weights_are_another_embedder_in_the_same_process(tmp_path, embedd
     head = b"inner.encoder.layer.5.output.LayerNorm.bias\x4a\x80\x0c"
     places = np.array([[model.index(head) + len(head), 384 * 4]], dtype=np.int64)
     file = tmp_path / "ones.npz"
-    file.write_bytes(weight_patch.pack_patch(places, np.ones(384, dtype=np.float32).view(np.uint8)))
+    file.write_bytes(packed(places, np.ones(384, dtype=np.float32).view(np.uint8)))
     vectors, tokens = MiniLmEmbedder(file).conversational.embed_documents_with_tokens(asked)
     assert vectors[0] @ vectors[1] > 0.8 > embedder.embed_documents(asked)[0] @ embedder.embed_documents(asked)[1]
     assert codec_for_embedder(MiniLmEmbedder(file)).compress(tokens[0]).values.shape == (len(tokens[0]), 96)
@@ -233,11 +239,11 @@ def test_weights_of_a_store_are_those_it_is_opened_with(tmp_path, embedder, same
     [
         (b"no archive", "mine.npz is not a file written by benchmarks"),
         (
-            weight_patch.pack_patch(np.array([[4, 2]]), np.zeros(2, dtype=np.uint8)),
+            packed(np.array([[4, 2]]), np.zeros(2, dtype=np.uint8)),
             "replaces 2 bytes at 4 of a model of 5",
         ),
-        (weight_patch.pack_patch(np.array([[0, 2]]), np.zeros(3, dtype=np.uint8)), "names 2 bytes and holds 3"),
-        (weight_patch.pack_patch(np.array([[0, 4]]), np.zeros(3, dtype=np.uint8)), "names 4 bytes and holds 3"),
+        (packed(np.array([[0, 2]]), np.zeros(3, dtype=np.uint8)), "names 2 bytes and holds 3"),
+        (packed(np.array([[0, 4]]), np.zeros(3, dtype=np.uint8)), "names 4 bytes and holds 3"),
     ],
 )
 def test_weights_that_do_not_fit_the_model_are_refused(weights, words):
@@ -279,9 +285,9 @@ def test_settings_choose_the_weights(same_weights, tmp_path):
 def test_weights_that_changed_since_they_were_read_are_refused(tmp_path):
     """Proves: STORE-5."""
     file = tmp_path / "mine.npz"
-    file.write_bytes(weight_patch.pack_patch(np.array([[0, 1]]), np.zeros(1, dtype=np.uint8)))
+    file.write_bytes(packed(np.array([[0, 1]]), np.zeros(1, dtype=np.uint8)))
     made = MiniLmEmbedder(file)
-    file.write_bytes(weight_patch.pack_patch(np.array([[0, 1]]), np.ones(1, dtype=np.uint8)))
+    file.write_bytes(packed(np.array([[0, 1]]), np.ones(1, dtype=np.uint8)))
     with pytest.raises(EmbedderError, match=r"mine\.npz has sha256"):
         made.conversational.embed_documents(["Anything."])
 
