@@ -78,7 +78,7 @@ def _keys_path(args: argparse.Namespace) -> Path:
 def _add(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import KeyRole, add_key
 
-    expires = None if args.expires is None else _parse_time("--expires", args.expires)
+    expires = None if args.expires is None else _parse_time(args.expires)
     _print_new(*add_key(path, args.tenant, KeyRole(args.role), expires))
 
 
@@ -115,18 +115,18 @@ def _list(args: argparse.Namespace, path: Path) -> None:
         sys.stdout.write("  ".join((*columns, repr(key.tenant))) + "\n")
 
 
-def _parse_time(option: str, text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     from recall_loop.state.errors import InvalidInputError
 
     if _SPAN.fullmatch(text):
-        return datetime.now(UTC) + _parse_duration(option, text)
+        return datetime.now(UTC) + _parse_duration("--expires", text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInputError(option, text, "a date, a time, or a span such as 90d, 12h or 30m") from error
+        raise InvalidInputError("--expires", text, "a date, a time, or a span such as 90d, 12h or 30m") from error
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     if moment <= datetime.now(UTC):
-        raise InvalidInputError(option, text, "a time in the future")
+        raise InvalidInputError("--expires", text, "a time in the future")
     return moment
 
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until the client leaves, or until told to end."""
     from recall_loop.service.core.config import require_mcp
 
-    require_mcp("recall-loop mcp")
+    require_mcp()
     _check(args)
     if args.http:
         return serve_http(args, settings)

@@ -17,7 +17,7 @@ from recall_loop.nodes.model.llm_step import (
     ask_model,
     build_answer_prompt,
     build_prompt,
-    skipped_step,
+    skipped_answer,
     strategy_lines,
     tool_lines,
 )
@@ -60,7 +60,7 @@ def write_answer(
         return missing, None
     prompt, places = build_answer_prompt(state, run, entries, AnswerReply)
     if not places:
-        return None, skipped_step(state, "answer", "no memory fits into llm_prompt_tokens")
+        return None, skipped_answer(state)
     stream.restrict_to(places)
     reply, step = ask_model(run, state, "answer", prompt, AnswerReply, stream.feed)
     if reply is None:

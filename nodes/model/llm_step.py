@@ -63,9 +63,9 @@ def ask_model(
     return reply.value, entry
 
 
-def skipped_step(state: AgentState, step: str, reason: str) -> LlmStep:
-    """Return the record of a step whose prompt couldn't be made within the limits."""
-    return _step(state, step, Failure(FailureReason.TOKEN_LIMIT, reason))
+def skipped_answer(state: AgentState) -> LlmStep:
+    """Return the record of an answer whose prompt couldn't be made within the limits."""
+    return _step(state, "answer", Failure(FailureReason.TOKEN_LIMIT, "no memory fits into llm_prompt_tokens"))
 
 
 def _step(state: AgentState, step: str, failure: Failure | None) -> LlmStep:

@@ -150,7 +150,7 @@ def has_mcp() -> bool:
     return find_spec("mcp") is not None and tuple(map(int, numbers[:2])) >= MCP_SINCE
 
 
-def require_mcp(what: str) -> None:
+def require_mcp() -> None:
     """Check that the extra `mcp` is installed.
 
     Raises:
@@ -158,7 +158,7 @@ def require_mcp(what: str) -> None:
     """
     if not has_mcp():
         found = f"; installed is mcp {mcp_version()}" if mcp_version() else ""
-        raise UnsupportedOptionError("command", what, f"pip install 'recall-loop[mcp]' first{found}")
+        raise UnsupportedOptionError("command", "recall-loop mcp", f"pip install 'recall-loop[mcp]' first{found}")
 
 
 _SCRIPTS = ("app", "ask", "chart", "dom", "facts", "http", "memory", "problems", "record", "replay", "runs", "welcome")

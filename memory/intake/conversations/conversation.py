@@ -83,7 +83,6 @@ def record_messages(
     messages: Iterable[object],
     *,
     roles: Collection[Role] = CONVERSATION_ROLES,
-    now: datetime | None = None,
 ) -> RecordedMessages:
     """Write what is new or changed among the messages of a thread, oldest first.
 
@@ -98,7 +97,7 @@ def record_messages(
         StoreReadOnlyError: the store is open for reading only.
     """
     warnings: list[str] = []
-    drafts = list(_drafts(owner, messages, frozenset(roles), now or datetime.now(UTC), warnings))
+    drafts = list(_drafts(owner, messages, frozenset(roles), datetime.now(UTC), warnings))
     with store.exclusive(owner.tenant):
         scope = validate_model(Scope, {"tenant": owner.tenant}, "place")
         known = {record.id: record for record in store.get([draft.id for draft in drafts], scope=scope)}

@@ -15,6 +15,7 @@ from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
 
 _LOOKED_AT = 20
+_SHOWN = 3
 
 
 @dataclass(slots=True)
@@ -55,14 +56,14 @@ def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> Det
     return detected
 
 
-def preview_file(path: Path, format_name: str = AUTO, owner: FileOwner = NOBODY, *, shown: int = 3) -> FilePreview:
+def preview_file(path: Path, format_name: str = AUTO, owner: FileOwner = NOBODY) -> FilePreview:
     """Read a whole file as `ingest_file` would, and write nothing; raises as `examine_file` does."""
     preview = FilePreview(examine_file(path, format_name, owner))
     for entry in iter_entries(path, preview.detected, owner):
         outcome = entry.outcome
         if isinstance(outcome, Record):
             preview.kinds[outcome.kind] += 1
-            if len(preview.first) < shown:
+            if len(preview.first) < _SHOWN:
                 preview.first.append(outcome)
         elif isinstance(outcome, LeftOut):
             preview.left_out[outcome.reason] += 1

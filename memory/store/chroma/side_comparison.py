@@ -70,7 +70,7 @@ def named_ids(ids: Sequence[str]) -> str:
 def _differences(database: Database, chroma: ChromaIndex) -> tuple[int, int, dict[str, list[str]]]:
     """Return the number of Chroma's rows, how many of them the tables have too, and ids by what is wrong with them."""
     waiting = {row[0] for row in database.fetch(_WAITING)}
-    query = _ROWS.format(bytes=database.dialect.bytes_of("b.record"))
+    query = _ROWS.format(bytes=database.dialect.record_bytes)
     count = seen = 0
     wrong: dict[str, list[str]] = {}
     every = chroma.rows(vectors=True)

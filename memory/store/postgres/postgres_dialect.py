@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from recall_loop.memory.store.postgres import postgres_attributes
 from recall_loop.memory.store.postgres.postgres_attributes import as_json, narrowing, steps_sql, value_sql
 from recall_loop.memory.store.postgres.postgres_schema import STAGING
+from recall_loop.memory.store.tables.database import ORDER_SIGNS
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
 
-_ORDER = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _NULL = "CAST('null' AS JSONB)"
 
 
@@ -22,6 +22,7 @@ class PostgresDialect:
     """The `Dialect` of PostgreSQL: JSONB, and arrays of words with an inverted index (GIN)."""
 
     staging = STAGING
+    record_bytes = "convert_to(b.record, 'UTF8')"
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
@@ -56,16 +57,12 @@ class PostgresDialect:
         words = [*(f"#{facet}" for facet in facets), token]
         return "rowid IN (SELECT p.rowid FROM postings p WHERE p.words @> hashes_of(CAST(? AS TEXT[])))", words
 
-    def bytes_of(self, column: str) -> str:
-        """Return a text's bytes."""
-        return f"convert_to({column}, 'UTF8')"
-
-    def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
+    def json_of_attribute(self, path: str) -> tuple[str, tuple[str, ...]]:
         """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB rewrites numbers."""
         steps = steps_sql(path)
-        plain = f"CAST(CAST({body} AS JSON){steps} AS TEXT)"
-        other = f"CAST(json_of({body}){steps} AS TEXT)"
-        return f"CASE WHEN strpos({body}, '\\u0000') = 0 THEN {plain} ELSE {other} END", ()
+        plain = f"CAST(CAST(b.record AS JSON){steps} AS TEXT)"
+        other = f"CAST(json_of(b.record){steps} AS TEXT)"
+        return f"CASE WHEN strpos(b.record, '\\u0000') = 0 THEN {plain} ELSE {other} END", ()
 
 
 def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:
@@ -79,7 +76,7 @@ def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:
     if operator == "ne":
         sign = "<>" if wanted is None else "IS DISTINCT FROM"
         return f"({value}) {sign} CAST(? AS JSONB)", [as_json(wanted)]
-    return _comparison(value, _ORDER[operator], wanted)
+    return _comparison(value, ORDER_SIGNS[operator], wanted)
 
 
 def _comparison(value: str, sign: str, wanted: JsonScalar) -> tuple[str, list[Any]]:

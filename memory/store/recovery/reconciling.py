@@ -172,7 +172,7 @@ def _mend_texts(database: Database, chroma: ChromaIndex) -> set[str]:
     Their windows, words and vectors may be those of the damaged text: they are worked out with the rest of the merge.
     """
     mended, last = set[str](), 0
-    query = _BODIES.format(bytes=database.dialect.bytes_of("b.record"))
+    query = _BODIES.format(bytes=database.dialect.record_bytes)
     while found := database.fetch(query, (last, _PAGE)):
         last = found[-1][0]
         damaged = {key: rowid for rowid, key, checksum, body in found if checksum not in (None, crc32(body))}
@@ -200,7 +200,7 @@ def _planned(database: Database, chroma: ChromaIndex, report: Merge) -> _Plan:
     decided = {*plan.take, *erased}
     mended, seen = _mend_texts(database, chroma), set[bytes]()
     erased = {*erased, *_outdated(database, deleted)}
-    rows, query = chroma.rows(), _KNOWN.format(bytes=database.dialect.bytes_of("b.record"))
+    rows, query = chroma.rows(), _KNOWN.format(bytes=database.dialect.record_bytes)
     while page := list(islice(rows, _PAGE)):
         seen.update(bytes.fromhex(row.key) for row in page)
         plan.commit = max(plan.commit, *(row.commit_number for row in page))

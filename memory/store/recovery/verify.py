@@ -228,7 +228,7 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
 def _texts(report: _Findings, database: Database) -> None:
     """Compare the sidecar's texts with their checksums (GUARD-6)."""
     damaged, last = list[str](), 0
-    query = _TEXTS.format(bytes=database.dialect.bytes_of("b.record"))
+    query = _TEXTS.format(bytes=database.dialect.record_bytes)
     while found := database.fetch(query, (last, _PAGE)):
         last = found[-1][0]
         damaged += [name for _, name, checksum, body in found if checksum not in (None, crc32(body))]

@@ -12,10 +12,10 @@ from itertools import takewhile
 from typing import Any
 
 from recall_loop.memory.store.tables.attribute_index import INDEX_KEY, needs_value
+from recall_loop.memory.store.tables.database import ORDER_SIGNS
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
 _FALSE, _TRUE, _NULL, _OTHER = "x'00'", "x'01'", "x'02'", "x'03'"
-_ORDER = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _NO_PATH_CHARACTERS = frozenset('"\\')
 
 
@@ -43,11 +43,11 @@ def value_sql(body: str, path: str) -> str:
     return f"(SELECT {_typed('e.type', 'e.value')} FROM json_each({inner}) e WHERE e.key = {quoted(names[-1])})"
 
 
-def json_sql(body: str, path: str) -> tuple[str, tuple[str, ...]]:
+def json_sql(path: str) -> tuple[str, tuple[str, ...]]:
     """Return SQL for the JSON where the first names of a path lead, and the names from the first that isn't plain."""
     names = split_path(path)
     plain = tuple(takewhile(_is_plain, names))
-    return f"{body} -> {_at(plain)}", names[len(plain) :]
+    return f"b.record -> {_at(plain)}", names[len(plain) :]
 
 
 def _is_plain(name: str) -> bool:
@@ -126,7 +126,7 @@ def _one(column: str, operator: str, value: Any) -> tuple[str, list[Any]]:
         return (f"{column} = {literal}" if value is not None else f"ifnull({column}, {_NULL}) = {_NULL}"), params
     if operator == "ne":
         return (f"{column} IS NOT {literal}" if value is not None else f"{column} <> {_NULL}"), params
-    return f"{column} {_ORDER[operator]} {literal}{_end_of_type(column, operator, value)}", params
+    return f"{column} {ORDER_SIGNS[operator]} {literal}{_end_of_type(column, operator, value)}", params
 
 
 def _end_of_type(column: str, operator: str, value: Any) -> str:

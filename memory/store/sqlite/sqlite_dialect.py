@@ -16,6 +16,7 @@ class SqliteDialect:
     """The `Dialect` of SQLite: JSON functions, and a full-text table (FTS5)."""
 
     staging = STAGING
+    record_bytes = "CAST(b.record AS BLOB)"  # as text it can't be decoded where it is damaged
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
@@ -35,10 +36,6 @@ class SqliteDialect:
         parts = (f"facets : ({narrow})" if facets else "", f'window : "{token}"')
         return "fts MATCH ?", " AND ".join(part for part in parts if part)
 
-    def bytes_of(self, column: str) -> str:
-        """Return a text as a blob: one that is damaged can't be decoded."""
-        return f"CAST({column} AS BLOB)"
-
-    def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
+    def json_of_attribute(self, path: str) -> tuple[str, tuple[str, ...]]:
         """Return the JSON of an attribute, or of what holds it."""
-        return attribute_predicate.json_sql(body, path)
+        return attribute_predicate.json_sql(path)

@@ -26,9 +26,10 @@ RE_EMBEDDING_META_KEY = "re_embedding"
 # Since when recalls are counted, in microseconds since 1970.
 RECALLS_SINCE_META_KEY = "recalls_since"
 Parameters = Sequence[Any] | Mapping[str, Any]
-# One parameter, a JSON array, however many values there are: texts, or rowids.
+ORDER_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 # Behind a column, where rows are named: keeps SQLite from an index of that column, which would read many more.
 UNINDEXED = " || ''"
+# One parameter, a JSON array, however many values there are: texts, or rowids.
 AMONG = "IN (SELECT value FROM json_each(?))"
 AMONG_ROWS = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
 
@@ -77,7 +78,7 @@ class Connection(Protocol):
 
 
 class Dialect(Protocol):
-    """SQL that the backends word differently. `body` is SQL for the JSON of a record."""
+    """SQL that the backends word differently. Where a record's JSON is read, `b` is the table `bodies`."""
 
     @property
     def staging(self) -> Sequence[str]:
@@ -96,10 +97,11 @@ class Dialect(Protocol):
     def posting(self, facets: Sequence[str], token: str) -> tuple[str, str]:
         """Return a condition on `fts` for rows that have all facets and a token in their window, and its value."""
 
-    def bytes_of(self, column: str) -> str:
-        """Return SQL for the UTF-8 bytes of a text, sound or not."""
+    @property
+    def record_bytes(self) -> str:
+        """SQL for the UTF-8 bytes of a record's JSON, sound or not."""
 
-    def json_of_attribute(self, body: str, path: str) -> tuple[str, tuple[str, ...]]:
+    def json_of_attribute(self, path: str) -> tuple[str, tuple[str, ...]]:
         """Return SQL for an attribute as JSON, or for what holds it, with the names that lead to it from there."""
 
 

@@ -231,7 +231,7 @@ def _add_validity(filters: Filters, clauses: list[str], params: list[Any]) -> No
 
 def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:
     if trajectory_predicate.has_trajectory_filters(filters):
-        wanted, values = trajectory_predicate.trajectory_clauses(filters, "t.record")
+        wanted, values = trajectory_predicate.trajectory_clauses(filters)
         clauses.append("r.kind = ?")
         clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {' AND '.join(wanted)})")
         params += [str(ContentType.TRAJECTORY), *values]

@@ -204,7 +204,7 @@ def next_position(database: Database, scope: Scope, session: str | None) -> int 
 
 def distinct_attribute(database: Database, predicate: Predicate, path: str) -> list[Any]:
     """Return the distinct values of an attribute; see `MemoryStore.distinct_attribute`."""
-    value, names = database.dialect.json_of_attribute("b.record", path)
+    value, names = database.dialect.json_of_attribute(path)
     found = database.fetch(f"SELECT DISTINCT {value} {_RECORDS} {predicate.where}", predicate.params)
     values = [json.loads(text) for (text,) in found if text]
     for name in names:

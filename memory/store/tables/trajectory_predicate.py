@@ -119,23 +119,23 @@ def score_sql(body: str) -> str:
     return f"coalesce({', '.join(found)})"
 
 
-def trajectory_clauses(filters: Filters, body: str) -> tuple[list[str], list[Any]]:
-    """Return SQL over the JSON of `body` that holds for what the filters allow, with the values of its marks."""
+def trajectory_clauses(filters: Filters) -> tuple[list[str], list[Any]]:
+    """Return SQL over a row `t` of `bodies` that holds for what the filters allow, with the values of its marks."""
     wanted: list[str] = []
     values: list[Any] = []
     for name, texts in column_values(filters):
-        wanted.append(f"{text_sql(body, name)} = ?")
+        wanted.append(f"{text_sql('t.record', name)} = ?")
         values += texts
     for name, bound in _bounds(filters):
-        wanted.append(f"{score_sql(body)} {_SIGNS[name][0]} ?")
+        wanted.append(f"{score_sql('t.record')} {_SIGNS[name][0]} ?")
         values.append(bound)
     if filters.scored is not None:
-        wanted.append(f"{score_sql(body)} IS {'NOT ' if filters.scored else ''}NULL")
+        wanted.append(f"{score_sql('t.record')} IS {'NOT ' if filters.scored else ''}NULL")
     if filters.tools_used is not None:
         tools = tuple(dict.fromkeys(filters.tools_used))
         path = f"'{_ROOT}{_TOOLS}'"
-        used = f"SELECT u.value FROM json_each({body}, {path}) u WHERE u.type = 'text'"
-        wanted.append(f"json_type({body}, {path}) = 'array'")
+        used = f"SELECT u.value FROM json_each(t.record, {path}) u WHERE u.type = 'text'"
+        wanted.append(f"json_type(t.record, {path}) = 'array'")
         wanted.append(f"NOT EXISTS (SELECT value FROM json_each(?) EXCEPT {used})")
         values.append(json.dumps(tools))
     return wanted, values

@@ -21,6 +21,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import RunData
 
 _START_OF_INPUT = -1
+_KEY = "messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,7 @@ class _HistoryState:
 
 
 def convert_history(
-    states: Iterable[object],
-    info: RunInfo | None = None,
-    masking: Masking = DEFAULT_MASKING,
-    *,
-    messages_key: str = "messages",
+    states: Iterable[object], info: RunInfo | None = None, masking: Masking = DEFAULT_MASKING
 ) -> RunData:
     """Convert a checkpoint history: snapshots in any order, or state mappings oldest first.
 
@@ -48,29 +45,29 @@ def convert_history(
     Raises:
         InvalidInputError: a state is neither, or holds something that is no message.
     """
-    history = [_history_state(state, messages_key, index) for index, state in enumerate(states)]
+    history = [_history_state(state, index) for index, state in enumerate(states)]
     if any(state.snapshot is not None for state in history):
         history = _oldest_first(history)
     return convert_messages(list(_new_messages(history)), _info(history, info or RunInfo()), masking)
 
 
-def _history_state(state: object, key: str, index: int) -> _HistoryState:
+def _history_state(state: object, index: int) -> _HistoryState:
     if isinstance(state, Mapping):
-        return _HistoryState(_messages(state, key))
+        return _HistoryState(_messages(state))
     values = getattr(state, "values", None)
     if values is None or callable(values):
         raise InvalidInputError(f"states.{index}", state, "a StateSnapshot, or a state as a mapping")
     metadata = getattr(state, "metadata", None) or {}
     step = metadata.get("step")
     created = to_datetime(getattr(state, "created_at", None))
-    return _HistoryState(_messages(values, key), created, step if isinstance(step, int) else None, state)
+    return _HistoryState(_messages(values), created, step if isinstance(step, int) else None, state)
 
 
-def _messages(values: object, key: str) -> Sequence[object]:
+def _messages(values: object) -> Sequence[object]:
     """Return a state's messages; the state may also be the list itself, or a snapshot that was written down."""
-    if isinstance(values, Mapping) and key not in values and isinstance(values.get("values"), Mapping | list | tuple):
+    if isinstance(values, Mapping) and _KEY not in values and isinstance(values.get("values"), Mapping | list | tuple):
         values = values["values"]
-    messages = values.get(key) if isinstance(values, Mapping) else getattr(values, key, values)
+    messages = values.get(_KEY) if isinstance(values, Mapping) else getattr(values, _KEY, values)
     return list(messages) if isinstance(messages, list | tuple) else []
 
 

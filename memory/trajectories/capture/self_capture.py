@@ -14,7 +14,6 @@ from recall_loop.memory.parsing.foreign_json import to_json_value
 from recall_loop.memory.parsing.tool_calls import RawCall
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
-from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import trajectory_record
 from recall_loop.state.request import RetrieveRequest
@@ -26,13 +25,7 @@ SELF_CAPTURE_TAG = "recall-loop-run"
 _NOT_FINISHED = {StopReason.TOOL_FAILURE, StopReason.DEADLINE, StopReason.ITERATION_LIMIT, StopReason.STEP_LIMIT}
 
 
-def capture_run(
-    result: RetrieveResult,
-    request: RetrieveRequest,
-    masking: Masking = DEFAULT_MASKING,
-    *,
-    finished_at: datetime | None = None,
-) -> Trajectory:
+def capture_run(result: RetrieveResult, request: RetrieveRequest, *, finished_at: datetime | None = None) -> Trajectory:
     """Return a retrieval run as the record to be stored.
 
     `finished_at` is when it ended; absent, the request's reference time, which a replay may set far back.
@@ -60,8 +53,8 @@ def capture_run(
         run_type=RETRIEVAL_RUN_TYPE,
         extra={"stop": str(result.stop.reason), **_counters(result)},
     )
-    run = convert_messages(_conversation(result, request, calls), info, masking)
-    extra = masking.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
+    run = convert_messages(_conversation(result, request, calls), info, DEFAULT_MASKING)
+    extra = DEFAULT_MASKING.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
     identity = text_hash(f"{request.tenant}\n{result.request_id}").hex()
     return trajectory_record(
         run.model_copy(update={"extra": extra}),
