@@ -32,10 +32,10 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
     scope = Scope(tenant=settings.tenant)
     with open_store(settings, read_only=True) as store:
         counts = {kind.value: store.count(scope, content_types=[kind]) for kind in ContentType}
-        rows: dict[str, Any] = {"path": store.maintenance.info()["path"], "size on disk": _megabytes(store)}
+        info = store.maintenance.info()
+        rows: dict[str, Any] = {"path": info["path"], "size on disk": _megabytes(store)}
         rows |= {"embedder": store.embedder.name, "dimension": store.embedder.dimension}
         rows |= {"generation": store.generation, "tenant": scope.tenant}
-        info = store.maintenance.info()
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
         rows |= _vector_search(info)
     screen = Screen()

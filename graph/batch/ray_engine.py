@@ -116,7 +116,7 @@ class RayCluster:
 def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why a cluster can't share the work on this store; None where it can."""
     why = multiprocess_blocker(store, settings)
-    if why is None and store.path is not None and not store.maintenance.info().get("url"):
+    if why is None and store.path is not None and not store.maintenance.url:
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
         why += " brings them to a Chroma server"
     return why
@@ -134,12 +134,11 @@ class RayEngine:
         self.slots = cluster.actors * concurrency
         self._cluster, self._deaths = cluster, 0
         self._ray = _import_ray()
-        info = store.maintenance.info()
         setup = {
             "location": store.path.resolve() if store.path else store.location,
             "settings": settings,
             "generation": store.generation,
-            "url": info.get("url"),
+            "url": store.maintenance.url,
             "version": version("recall-loop"),
         }
         self._own = self._begin_cluster()

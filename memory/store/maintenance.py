@@ -91,6 +91,12 @@ class Maintenance:
             "repairs": list(session.files.repairs),
         }
 
+    @property
+    def url(self) -> str | None:
+        """Address of the Chroma server that holds the store's vectors; None without one."""
+        known = chroma_server.server_from_meta(self._session.database.meta())
+        return None if known is None else known.url
+
     def size(self) -> int:
         """Return the bytes on disk, of a folder's files or a schema's tables; 0 in memory.
 

@@ -119,6 +119,6 @@ def _describe_remains(store: MemoryStore, *, compacted: bool) -> str:
     if store.location is None:
         return _IN_MEMORY
     if store.path is None:
-        return _IN_POSTGRESQL + (_ON_SERVER if store.maintenance.info()["url"] else "")
+        return _IN_POSTGRESQL + (_ON_SERVER if store.maintenance.url else "")
     words = _COMPACTED if compacted else _NOT_YET
-    return words + (_ON_SERVER if store.maintenance.info()["url"] else "")
+    return words + (_ON_SERVER if store.maintenance.url else "")

@@ -265,10 +265,22 @@ MAINTENANCE: dict[str, Callable[[MemoryStore], Any]] = {
     "verify": lambda store: store.maintenance.verify(),
     "drop_token_vectors": lambda store: store.maintenance.drop_token_vectors(),
     "size": lambda store: store.maintenance.size(),
+    "url": lambda store: store.maintenance.url,
 }
 # Machinery: it opens, closes or stands between the parts, and gives no record to anybody.
 STORE_MACHINERY = frozenset(
-    ["exclusive", "exists", "open", "from_settings", "in_memory", "close", "embedder", "token_source", "writable"]
+    [
+        "exclusive",
+        "exists",
+        "open",
+        "from_settings",
+        "in_memory",
+        "in_memory_from_settings",
+        "close",
+        "embedder",
+        "token_source",
+        "writable",
+    ]
 )
 # Notes are what a caller noted of itself; ingest notes how far files are done, without their text.
 MAINTENANCE_MACHINERY = {"add_recalls", "make_token_vectors", "probe", "note", "set_note"}
