@@ -36,6 +36,7 @@ from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import SearchMode, ToolName
 from recall_loop.telemetry import names
+from recall_loop.telemetry.logs import log_failure
 from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.passages import READ_CHARACTERS
@@ -92,8 +93,7 @@ def _retrying(settings: Settings, deadline: float) -> Retrying:
 
 def _log_failure(tries: RetryCallState) -> None:
     error = tries.outcome.exception() if tries.outcome else None
-    kind = type(error).__name__
-    _log.warning("search failed: %s", kind, extra={"attempt": tries.attempt_number, "error_type": kind})
+    log_failure(_log, "search failed", error, attempt=tries.attempt_number)
 
 
 def _searches(plan: Plan, run: RunContext) -> Iterator[tuple[list[int], dict[str, Any]]]:

@@ -52,6 +52,7 @@ from recall_loop.state.errors import StoreError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.state_entries import LlmStep, PoolEntry
 from recall_loop.state.types import Role, Route, StopReason
+from recall_loop.telemetry.logs import log_failure
 from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ def _demote_superseded(ranked: list[RankedEntry], run: RunContext) -> list[Ranke
     try:
         found = run.store.superseded_sources(run.scope, facts) if facts else {}
     except StoreError as error:
-        _log.warning("superseded facts not read: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "superseded facts not read", error)
         return ranked
     return demote_superseded(ranked, {source: Supersession(*by) for source, by in found.items()})
 

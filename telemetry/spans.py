@@ -1,7 +1,7 @@
 """Spans through OpenTelemetry's API: nothing is recorded unless the process has an SDK (OPS-7).
 
 User content (questions, queries, facts, prompts, answers, texts of errors) goes into a span only inside of
-`content_allowed(True)`.
+`allow_content(True)`.
 """
 
 from __future__ import annotations

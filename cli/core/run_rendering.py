@@ -90,7 +90,7 @@ def format_minute(when: datetime | None) -> str:
 
 
 _WIDE = 60
-_LABEL_STYLES = {"high": "green", "medium": "yellow", "low": "red"}
+LABEL_STYLES = {"high": "green", "medium": "yellow", "low": "red"}
 
 
 class RunScreen(Screen):
@@ -147,7 +147,7 @@ class RunScreen(Screen):
 
     def confidence(self, confidence: Confidence) -> None:
         """Write the label, the score, whether memory holds an answer, and every component as a bar."""
-        style = _LABEL_STYLES[confidence.label]
+        style = LABEL_STYLES[confidence.label]
         self.line()
         self.line(f"Confidence {confidence.score:.2f}, {CONFIDENCE_TEXTS[confidence.label]}", f"bold {style}")
         if confidence.answerable is not None:

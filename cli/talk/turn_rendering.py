@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rich.text import Text
 
-from recall_loop.cli.core.run_rendering import RunScreen, format_minute, highlight_terms
+from recall_loop.cli.core.run_rendering import LABEL_STYLES, RunScreen, format_minute, highlight_terms
 from recall_loop.cli.core.screen import sanitize, shorten
 from recall_loop.cli.talk.conversation_turns import Turn
 from recall_loop.cli.talk.fact_notes import NotedFact, best_query, strongest_components
@@ -17,7 +17,6 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.text.words.tokens import query_terms
 
 _FACT_CHARACTERS, _LEFT_OUT_CHARACTERS, _RECORD_CHARACTERS = 240, 100, 160
-_LABEL_STYLES = {"high": "green", "medium": "yellow", "low": "red"}
 _AGES = ((365.25 * 86_400, "year"), (30.44 * 86_400, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
@@ -97,7 +96,7 @@ class ConversationScreen:
     def _confidence(self, result: RetrieveResult) -> None:
         confidence, stop = result.confidence, result.stop
         label = f"{CONFIDENCE_TEXTS[confidence.label]} ({confidence.score:.2f})"
-        line = Text().append(label, _LABEL_STYLES[confidence.label])
+        line = Text().append(label, LABEL_STYLES[confidence.label])
         rounds = f" · {format_count(stop.iteration, 'iteration')}: {STOP_REASON_TEXTS[stop.reason]} ({stop.reason})"
         self.screen.line(line.append(rounds, "dim"))
         for warning in result.warnings:

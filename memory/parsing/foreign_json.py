@@ -221,3 +221,13 @@ def parse_object(line: RawLine, loads: Callable[[str], Any] = loads_strictly) ->
 def to_printable(data: bytes) -> str:
     """Return raw bytes as text that UTF-8 can carry; foreign bytes are shown as escapes."""
     return data[:_SHOWN_RAW].decode("utf-8", "backslashreplace")
+
+
+def raw_json(value: Any) -> str:
+    """Return a JSON value as it is shown where it can't be used."""
+    return to_printable(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, and an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}

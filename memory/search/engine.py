@@ -20,7 +20,7 @@ from recall_loop.memory.search.rerank.rerank_stage import (
     SearchParts,
     make_rerank_stage,
 )
-from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
+from recall_loop.memory.search.rerank.top_k import RankedRow, score_candidates, select_top, to_hits
 from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
 from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
 from recall_loop.memory.search.scoring.fusion import words_first
@@ -30,6 +30,7 @@ from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, SearchMode
+from recall_loop.text.time.dates import EARLIEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -230,7 +231,7 @@ class _FilteredSearch:
     def _newest(self, limit: int) -> list[RankedRow]:
         """Return the results of a query that is nothing but a time: everything of that time, newest first."""
         rows = self.view.rows(rowid for part in self.parts for rowid in part.newest(limit)).values()
-        latest = sorted(rows, key=lambda row: row.record.created_at or EARLIEST_TIME, reverse=True)
+        latest = sorted(rows, key=lambda row: row.record.created_at or EARLIEST, reverse=True)
         return [RankedRow(row.rowid, 1.0, 1.0, None) for row in latest]
 
     def _may_have_more(self, query: PreparedQuery, ranked: Mapping[PreparedQuery, Sequence[RankedRow]]) -> bool:

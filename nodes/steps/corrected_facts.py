@@ -11,6 +11,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.likeness import Rarity, rarity_of
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
+from recall_loop.telemetry.logs import log_failure
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     try:
         return order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
     except StoreError as error:
-        _log.warning("corrections not looked for: %s", type(error).__name__, extra={"error_type": type(error).__name__})
+        log_failure(_log, "corrections not looked for", error)
         return ranked
 
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, ValidationInfo, field_validator
 
 from recall_loop.memory.store.encoding.derivation import derive_kind
+from recall_loop.memory.store.tables.prepared_records import WriteStatus
 from recall_loop.service.models.search_models import ListParams, RecordParams
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_CLASSES, AnyRecord, Fact, Record, RecordVersion
 from recall_loop.state.types import ContentType, Identifier, Timestamp
 
 MAX_BATCH_RECORDS = 1000
-RecordStatus = Literal["created", "replaced", "unchanged", "rejected"]
 _EXAMPLE: dict[str, JsonValue] = {
     "kind": "fact",
     "text": "Ada works at the harbour office.",
@@ -95,7 +95,7 @@ class RecordOutcome(BaseModel):
 
     index: int = Field(description="Its place in the batch, from 0.")
     id: str | None = Field(None, description="Its id, as far as it could be read.")
-    status: RecordStatus = Field(description="`unchanged`: the very same record was there already.")
+    status: WriteStatus = Field(description="`unchanged`: the very same record was there already.")
     error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
     warning: str | None = Field(None, description="What was written otherwise than given, such as a time to come.")
 

@@ -27,6 +27,7 @@ from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.facts.supersession import CitedContext, chronological, fact_value, is_supported
 from recall_loop.prompts.replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
+from recall_loop.state.display import truncate
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.scope import Scope
@@ -143,8 +144,7 @@ def _supported_facts(reply: FactsReply, batch: Sequence[Message], context: Seque
 def _line(message: Message, max_chars: int) -> str:
     day = message.created_at.date().isoformat() if message.created_at else ""
     speaker = " ".join(part for part in ((message.role or Role.USER).value, message.author, day) if part)
-    text = escape_text(message.text)
-    return f"[{escape_text(speaker)}] {text if len(text) <= max_chars else text[:max_chars] + '…'}"
+    return f"[{escape_text(speaker)}] {truncate(escape_text(message.text), max_chars)}"
 
 
 def _time_key(message: Message) -> tuple[bool, Any, int]:

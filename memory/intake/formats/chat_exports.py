@@ -6,12 +6,11 @@ list. Ids, times and titles are those of the export.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, epoch_time
-from recall_loop.memory.parsing.foreign_json import InvalidLine, clean_text, to_printable, to_text
+from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 _SENDERS = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
@@ -31,12 +30,12 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
             continue
         branch = _visible_branch(conversation, mapping)
         for node in [*branch, *(name for name in mapping if name not in branch)]:
-            message = _mapping(mapping[node]).get("message")
+            message = as_mapping(mapping[node]).get("message")
             if not isinstance(message, Mapping):  # the root of the tree
                 continue
             number += 1
             outcome = _chatgpt_outcome(conversation, message) if node in branch else _ABANDONED
-            yield SourceItem(number, outcome, _raw(message))
+            yield SourceItem(number, outcome, raw_json(message))
 
 
 def _visible_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any]) -> dict[str, None]:
@@ -47,16 +46,16 @@ def _visible_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any])
     branch: dict[str, None] = {}
     while isinstance(node, str) and node in mapping and node not in branch:
         branch[node] = None
-        node = _mapping(mapping[node]).get("parent")
+        node = as_mapping(mapping[node]).get("parent")
     return dict.fromkeys(reversed(branch))
 
 
 def _chatgpt_outcome(conversation: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any] | LeftOut:
-    role = _SENDERS.get(str(_mapping(message.get("author")).get("role")))
-    hidden = _mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
+    role = _SENDERS.get(str(as_mapping(message.get("author")).get("role")))
+    hidden = as_mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
     if role is None or hidden or message.get("recipient") not in (None, "all"):
         return _HIDDEN
-    content = _mapping(message.get("content"))
+    content = as_mapping(message.get("content"))
     if content.get("content_type") not in ("text", "multimodal_text"):
         return _HIDDEN
     parts = content.get("parts")
@@ -75,7 +74,7 @@ def _part_text(part: Any) -> str:
     """Return a part's text: as it stands, or what was said where the part is sound."""
     if isinstance(part, str):
         return part.strip()
-    text = _mapping(part).get("text")
+    text = as_mapping(part).get("text")
     return text.strip() if isinstance(text, str) else ""
 
 
@@ -91,21 +90,21 @@ def read_claude(document: Any) -> Iterator[SourceItem]:
         for message in messages:
             for outcome in _claude_outcomes(conversation, message):
                 number += 1
-                yield SourceItem(number, outcome, _raw(message))
+                yield SourceItem(number, outcome, raw_json(message))
 
 
 def _claude_outcomes(conversation: Mapping[str, Any], message: Any) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
-    role = _SENDERS.get(str(_mapping(message).get("sender")))
+    role = _SENDERS.get(str(as_mapping(message).get("sender")))
     if role is None:
         reason = "sender: got nothing that is known; allowed: human or assistant"
-        yield InvalidLine(reason, _raw(message))
+        yield InvalidLine(reason, raw_json(message))
         return
     created_at = epoch_time(message.get("created_at")) or epoch_time(conversation.get("created_at"))
     owner = conversation.get("uuid")
     yield _message(message.get("uuid"), _claude_text(message), role, owner, created_at, conversation.get("name"))
     attachments = message.get("attachments")
     for at, attachment in enumerate(attachments if isinstance(attachments, list) else []):
-        text = to_text(_mapping(attachment).get("extracted_content"))
+        text = to_text(as_mapping(attachment).get("extracted_content"))
         if text is not None:
             yield {
                 "id": f"{message['uuid']}-attachment-{at}" if message.get("uuid") else None,
@@ -120,7 +119,7 @@ def _claude_outcomes(conversation: Mapping[str, Any], message: Any) -> Iterator[
 def _claude_text(message: Mapping[str, Any]) -> str:
     """Return the text of a message's blocks, without thoughts and tools; of older exports its only text."""
     content = message.get("content")
-    blocks = [_mapping(block) for block in (content if isinstance(content, list) else [])]
+    blocks = [as_mapping(block) for block in (content if isinstance(content, list) else [])]
     texts = [str(block.get("text") or "").strip() for block in blocks if block.get("type") == "text"]
     return "\n".join(filter(None, texts)) or str(message.get("text") or "").strip()
 
@@ -145,13 +144,5 @@ def _conversations(document: Any) -> list[Any]:
     return document if isinstance(document, list) else [document]
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _invalid(number: int, value: Any, reason: str) -> SourceItem:
-    return SourceItem(number, InvalidLine(reason, _raw(value)), _raw(value))
-
-
-def _raw(value: Any) -> str:
-    return to_printable(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+    return SourceItem(number, InvalidLine(reason, raw_json(value)), raw_json(value))

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.parsing.foreign_json import as_mapping
 from recall_loop.state.errors import InvalidInputError
 
 Document = dict[str, Any]
@@ -44,7 +45,7 @@ def sample_documents(samples: list[Any]) -> Iterator[Document]:
         if not isinstance(sample, Mapping):
             yield {"kind": f"a sample that is {type(sample).__name__}, not an object"}
             continue
-        conversation = _mapping(sample.get("conversation"))
+        conversation = as_mapping(sample.get("conversation"))
         sessions = sorted(int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
         for session in sessions:
             base = {
@@ -53,9 +54,9 @@ def sample_documents(samples: list[Any]) -> Iterator[Document]:
                 "timestamp": parse_session_time(conversation.get(f"session_{session}_date_time")),
             }
             yield from _turns(base, conversation[f"session_{session}"])
-            yield from _observations(base, _mapping(sample.get("observation")))
-            yield from _summary(base, _mapping(sample.get("session_summary")))
-            yield from _events(base, _mapping(sample.get("event_summary")))
+            yield from _observations(base, as_mapping(sample.get("observation")))
+            yield from _summary(base, as_mapping(sample.get("session_summary")))
+            yield from _events(base, as_mapping(sample.get("event_summary")))
 
 
 def parse_session_time(text: object) -> str | None:
@@ -72,7 +73,7 @@ def parse_session_time(text: object) -> str | None:
 
 
 def _turns(base: Document, turns: Any) -> Iterator[Document]:
-    for turn in map(_mapping, turns if isinstance(turns, list) else []):
+    for turn in map(as_mapping, turns if isinstance(turns, list) else []):
         text, caption = turn.get("text"), turn.get("blip_caption")
         if isinstance(text, str) and isinstance(caption, str) and caption not in text:
             text = f"{text} [shares an image: {caption}]".strip()
@@ -81,7 +82,7 @@ def _turns(base: Document, turns: Any) -> Iterator[Document]:
 
 
 def _observations(base: Document, observations: Mapping[str, Any]) -> Iterator[Document]:
-    by_speaker = _mapping(observations.get(f"session_{base['session']}_observation"))
+    by_speaker = as_mapping(observations.get(f"session_{base['session']}_observation"))
     for speaker, items in by_speaker.items():
         for number, item in enumerate(items if isinstance(items, list) else []):
             text, sources = (item[0], item[1:]) if isinstance(item, list) and item else (item, [])
@@ -101,7 +102,7 @@ def _summary(base: Document, summaries: Mapping[str, Any]) -> Iterator[Document]
 
 
 def _events(base: Document, events: Mapping[str, Any]) -> Iterator[Document]:
-    by_speaker = _mapping(events.get(f"events_session_{base['session']}"))
+    by_speaker = as_mapping(events.get(f"events_session_{base['session']}"))
     for speaker, items in by_speaker.items():
         if speaker == "date":
             continue
@@ -122,7 +123,3 @@ def _ids(sources: Any) -> Iterator[str]:
     elif isinstance(sources, list):
         for source in sources:
             yield from _ids(source)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

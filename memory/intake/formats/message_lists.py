@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem
 from recall_loop.memory.parsing.chat_messages import parse_message
-from recall_loop.memory.parsing.foreign_json import InvalidLine, to_printable, to_text
+from recall_loop.memory.parsing.foreign_json import InvalidLine, raw_json, to_text
 from recall_loop.memory.parsing.message_fields import message_record_fields
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.language_codes import is_language_code
@@ -96,6 +95,4 @@ def _outcomes(given: Any) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
 
 
 def _raw(value: Any) -> str:
-    if isinstance(value, InvalidLine):
-        return value.raw
-    return to_printable(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+    return value.raw if isinstance(value, InvalidLine) else raw_json(value)

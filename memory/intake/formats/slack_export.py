@@ -14,7 +14,7 @@ from typing import Any
 
 from recall_loop.memory.intake.formats.foreign_files import read_member
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, UnreadableFileError, epoch_time
-from recall_loop.memory.parsing.foreign_json import InvalidLine, to_printable, to_text
+from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, raw_json, to_text
 
 DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 _INDEXES = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")
@@ -38,7 +38,7 @@ class _Workspace:
             if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
                 continue
             if name == "users.json":
-                profile = _mapping(item.get("profile"))
+                profile = as_mapping(item.get("profile"))
                 known = (profile.get("real_name"), item.get("real_name"), item.get("name"), item["id"])
                 self.people[item["id"]] = next((text for one in known if (text := to_text(one))), item["id"])
             else:
@@ -100,7 +100,7 @@ def _parse(path: Path, name: str, data: bytes) -> Any:
 
 def _messages(items: Any, channel: str, workspace: _Workspace, start: int) -> Iterator[SourceItem]:
     for number, item in enumerate(items if isinstance(items, list) else [items], start + 1):
-        raw = to_printable(json.dumps(item, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        raw = raw_json(item)
         yield SourceItem(number, _outcome(item, channel, workspace, raw), raw)
 
 
@@ -125,7 +125,7 @@ def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[s
 
 
 def _author(item: Mapping[str, Any], workspace: _Workspace) -> str | None:
-    profile = _mapping(item.get("user_profile"))
+    profile = as_mapping(item.get("user_profile"))
     known = (
         workspace.people.get(str(item.get("user"))),
         profile.get("real_name"),
@@ -135,10 +135,6 @@ def _author(item: Mapping[str, Any], workspace: _Workspace) -> str | None:
         item.get("bot_id"),
     )
     return next((text for one in known if (text := to_text(one))), None)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _plain(text: str, workspace: _Workspace) -> str:

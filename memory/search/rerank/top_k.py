@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +15,7 @@ from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion, que
 from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.records.records import Alignment, SearchHit
 from recall_loop.state.types import ContentType, OrderBy
+from recall_loop.text.time.dates import EARLIEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from recall_loop.state.search import SearchParams
 
 _DIGITS = 6
-EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 class RankedRow(NamedTuple):
@@ -160,7 +159,7 @@ def to_hits(rows: Mapping[int, Row], picks: Sequence[RankedRow], options: Search
     """Return the results as the caller gets them; a record that was just deleted is left out."""
     found = [_hit(rows[chosen.rowid], chosen) for chosen in picks if chosen.rowid in rows]
     if options.order_by is OrderBy.CREATED_AT:
-        found.sort(key=lambda hit: hit.record.created_at or EARLIEST_TIME, reverse=True)
+        found.sort(key=lambda hit: hit.record.created_at or EARLIEST, reverse=True)
     return tuple(found)
 
 

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.encoding.indexing import from_microseconds
 from recall_loop.memory.store.tables.database import AMONG
 from recall_loop.memory.store.tables.record_queries import read_by_id
 from recall_loop.state.records.records import Fact, Record
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.predicate import Predicate
 
 MOST_OWNERS, MOST_RELATED = 100, 200
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What has expired is counted by itself and taken off: so each statement is answered by an index, without the rows.
 _COUNTED = ("kind", "user_id", "agent_id")
 _NUMBERS = "SELECT '{column}', r.{column}, {sign}count(*) FROM records r WHERE {where} GROUP BY r.{column}"
@@ -92,8 +92,8 @@ def read_overview(database: Database, predicate: Predicate, moment: int) -> Stor
         kinds=dict(sorted((+kinds).items())),
         users=_most(+users),
         agents=_most(+agents),
-        first=_moment(times["min"]),
-        last=_moment(times["max"]),
+        first=None if times["min"] is None else from_microseconds(times["min"]),
+        last=None if times["max"] is None else from_microseconds(times["max"]),
     )
 
 
@@ -135,7 +135,3 @@ def _ids(database: Database, predicate: Predicate, join: str, condition: str, *v
     query = f"""SELECT r.id FROM records r {join} WHERE {predicate.where} AND r.kind = 'fact' AND {condition}
         ORDER BY r.rowid LIMIT {MOST_RELATED}"""
     return [row[0] for row in database.fetch(query, (*predicate.params, *values))]
-
-
-def _moment(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)

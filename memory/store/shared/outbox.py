@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
-from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, PENDING, ids_json
+from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, KNOWN_KEYS, PENDING, ids_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,6 @@ _LOST = """SELECT k.value FROM json_each(?) k
 LEFT JOIN records r ON r.key = k.value LEFT JOIN tombstones t ON t.key = k.value
 WHERE CASE WHEN r.key IS NULL THEN t.claimed_by ELSE r.claimed_by END IS DISTINCT FROM ?"""
 _AGAIN = tuple(f"UPDATE {table} SET state = {PENDING} WHERE key = ?" for table in ("records", "tombstones"))
-_BACK = f"SELECT key FROM records WHERE key {AMONG}"
 _WAITING = f"""SELECT (SELECT count(*) FROM records WHERE state = {PENDING}),
 (SELECT count(*) FROM tombstones WHERE state = {PENDING})"""
 _OF_TENANT = f"SELECT rowid FROM records WHERE tenant = ? AND state = {PENDING} LIMIT ?"
@@ -111,7 +110,7 @@ def claim(database: PostgresDatabase) -> ClaimedRows:
     rowids = ids_json(rowid for rowid, _, _ in claimed)
     rows = [ChromaRow.from_tables(row) for row in database.fetch(_ROWS, (rowids,))] if claimed else []
     buried = [(key, number) for key, number, _ in deleted]
-    back = database.fetch(_BACK, (json.dumps([key for key, _ in buried]),)) if buried else []
+    back = database.fetch(KNOWN_KEYS, (json.dumps([key for key, _ in buried]),)) if buried else []
     return ClaimedRows(rows, buried, frozenset(key for (key,) in back), [key for _, _, key in claimed], owner)
 
 

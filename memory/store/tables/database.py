@@ -32,6 +32,9 @@ UNINDEXED = " || ''"
 # One parameter, a JSON array, however many values there are: texts, or rowids.
 AMONG = "IN (SELECT value FROM json_each(?))"
 AMONG_ROWS = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
+KNOWN_KEYS = f"SELECT key FROM records WHERE key {AMONG}"
+KNOWN_ROWS = f"SELECT rowid FROM records WHERE rowid {AMONG_ROWS}"
+NOTE = "SELECT value FROM meta WHERE key = ?"
 
 
 class DatabaseDamagedError(StoreUnavailableError):

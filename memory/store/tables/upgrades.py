@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
-from recall_loop.memory.store.tables.database import METRIC, RECALLS_SINCE_META_KEY, SCHEMA_VERSION, set_meta
+from recall_loop.memory.store.tables.database import METRIC, NOTE, RECALLS_SINCE_META_KEY, SCHEMA_VERSION, set_meta
 from recall_loop.state.errors import StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Upgrade = Callable[["Connection"], None]
 """Changes the tables of one schema to those of the next, within a transaction."""
 _SCHEMA_KEY = "schema"
-_FOUND = "SELECT value FROM meta WHERE key = ?"
 _OPEN = "SELECT key, value FROM meta WHERE key IN ('generation', 'schema')"
 _LOG = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ def upgrade_tables(database: Database) -> None:
     if not _is_earlier(database, database.meta().get(_SCHEMA_KEY)):
         return
     with database.exclusive(None), database.transaction() as connection:
-        ((found,),) = connection.execute(_FOUND, (_SCHEMA_KEY,)).fetchall()
+        ((found,),) = connection.execute(NOTE, (_SCHEMA_KEY,)).fetchall()
         for number in range(int(found), SCHEMA_VERSION):
             database.upgrades[number](connection)
         set_meta(connection, {_SCHEMA_KEY: str(SCHEMA_VERSION)})

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_text
-from recall_loop.memory.store.tables.database import AMONG_ROWS, RE_EMBEDDING_META_KEY, ids_json, set_meta
+from recall_loop.memory.store.tables.database import (
+    AMONG_ROWS,
+    KNOWN_ROWS,
+    NOTE,
+    RE_EMBEDDING_META_KEY,
+    ids_json,
+    set_meta,
+)
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.stored_tokens import (
     active_codec,
@@ -48,11 +55,9 @@ _LEFT = f"""SELECT d.rowid, d.tenant, d.checksum, b.record FROM records d JOIN b
 WHERE d.rowid {AMONG_ROWS} AND NOT EXISTS (
   SELECT 1 FROM reembedded WHERE reembedded.rowid = d.rowid AND target = ? AND EXISTS ({_FITS}))
 ORDER BY d.rowid"""
-_LIVING = f"SELECT rowid FROM records WHERE rowid {AMONG_ROWS}"
 _KEEP = """INSERT INTO reembedded (rowid, target, checksum, own, tokens, pieces) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (rowid) DO UPDATE SET target = excluded.target, checksum = excluded.checksum, own = excluded.own,
   tokens = excluded.tokens, pieces = excluded.pieces"""
-_NOTED = "SELECT value FROM meta WHERE key = ?"
 
 # A row, what it was embedded from (tenant, checksum, record), and what it is embedded as (own, tokens, pieces).
 _Left = tuple[int, str, int | None, str]
@@ -126,7 +131,7 @@ class StagedVectors:
                 raise StoreUnavailableError(
                     "the store has been embedded elsewhere meanwhile, or another embedder has begun to"
                 )
-            living = {rowid for (rowid,) in connection.execute(_LIVING, (ids_json(checksums),))}
+            living = {rowid for (rowid,) in connection.execute(KNOWN_ROWS, (ids_json(checksums),))}
             values = [(row[0], self._target, checksums[row[0]], *row[1:]) for row in made if row[0] in living]
             connection.executemany(_KEEP, values)
 
@@ -179,7 +184,7 @@ def forget_unfit(connection: Connection) -> None:
 
 def _noted(connection: Connection) -> str | None:
     """Return the target of the vectors that are kept aside; None = there is no such table."""
-    found = connection.execute(_NOTED, (RE_EMBEDDING_META_KEY,)).fetchone()
+    found = connection.execute(NOTE, (RE_EMBEDDING_META_KEY,)).fetchone()
     return None if found is None else str(found[0])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
-from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, PENDING, Database, set_meta
+from recall_loop.memory.store.tables.database import APPLIED, KNOWN_KEYS, KNOWN_ROWS, PENDING, Database, set_meta
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, prepare_record
 from recall_loop.memory.store.write.commits import write_records
 from recall_loop.state.records.records import RECORD_ADAPTER
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.tables.database import Connection
 
-_KNOWN_KEYS = f"SELECT key FROM records WHERE key {AMONG}"
-_TAKEN_ROWS = f"SELECT rowid FROM records WHERE rowid {AMONG_ROWS}"
 _BURY = f"""INSERT INTO tombstones VALUES (?, ?, {APPLIED})
 ON CONFLICT (key) DO UPDATE SET commit_number = excluded.commit_number
 WHERE excluded.commit_number > tombstones.commit_number"""
@@ -34,9 +32,9 @@ def take_rows(database: Database, embedder: Embedder, rows: Sequence[ChromaRow],
     """
     drafts = drafts_of(rows, damaged)
     keys = json.dumps([draft.key for draft in drafts])
-    known = {key for (key,) in database.fetch(_KNOWN_KEYS, (keys,))}
+    known = {key for (key,) in database.fetch(KNOWN_KEYS, (keys,))}
     wanted = json.dumps([draft.rowid for draft in drafts if draft.key not in known])
-    occupied = {row for (row,) in database.fetch(_TAKEN_ROWS, (wanted,))}
+    occupied = {row for (row,) in database.fetch(KNOWN_ROWS, (wanted,))}
     placed, displaced = list[PreparedRecord](), list[PreparedRecord]()
     for draft in drafts:
         if draft.rowid in occupied and draft.key not in known:

@@ -11,7 +11,7 @@ from recall_loop.memory.trajectories.indexing_text import split_identifier, upda
 from recall_loop.memory.trajectories.scoring import rubric
 from recall_loop.prompts.replies import TrajectoryScore
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
-from recall_loop.state.display import truncate
+from recall_loop.state.display import format_count, truncate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record, Trajectory
 from recall_loop.state.records.trajectories import (
@@ -92,17 +92,13 @@ def score_by_rules(run: RunData) -> RunScore:
 
 def _reasons(counts: rubric.RunCounts, score: float) -> str:
     parts = [
-        f"{_pluralize(counts.user_turns, 'user message')}, {counts.refinements} of them refining",
-        f"{_pluralize(counts.words, 'different word')} from users",
-        f"{_pluralize(counts.calls, 'different call')} of {_pluralize(counts.tools, 'tool')}",
+        f"{format_count(counts.user_turns, 'user message')}, {counts.refinements} of them refining",
+        f"{format_count(counts.words, 'different word')} from users",
+        f"{format_count(counts.calls, 'different call')} of {format_count(counts.tools, 'tool')}",
     ]
     if counts.corrections:
-        parts.append(f"{_pluralize(counts.corrections, 'error')} followed by another attempt")
+        parts.append(f"{format_count(counts.corrections, 'error')} followed by another attempt")
     return f"Learning value {score:.2f}, {rubric.score_band(score)}: {'; '.join(parts)}."
-
-
-def _pluralize(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _summary(run: RunData) -> str:
@@ -181,7 +177,7 @@ def _line(message: TurnMessage) -> str:
     calls = "; ".join(f"{call.name}({_arguments(call.arguments)})" for call in message.tool_calls)
     parts = (message.content, f"calls {calls}" if calls else "", f"error: {message.error}" if message.error else "")
     text = escape_text(" ".join(part for part in parts if part))
-    return f"{message.role.value}: {text if len(text) <= _MESSAGE else text[:_MESSAGE] + '…'}"
+    return f"{message.role.value}: {truncate(text, _MESSAGE)}"
 
 
 def _arguments(given: dict[str, Any] | str) -> str:
