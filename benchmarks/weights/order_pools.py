@@ -17,7 +17,6 @@ from unseen import UnseenEmbedder
 
 from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.runs.dataset_ingest import write_records
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.rerank.learned import learned_gains, order_features, pool_has_long_turns
 from recall_loop.memory.search.rerank.rerank_stage import SearchParts
@@ -65,7 +64,7 @@ def collect(dataset: Dataset, title: str, weight: float, embedder: Embedder) -> 
                 ((each, places[each.before] + 1 if each.before else len(written)) for each in asked),
                 key=lambda pair: pair[1],
             ):
-                write_records(store, written[done:until], name)
+                store.upsert(written[done:until], tenant=name)
                 done = until
                 for features, ids, long_turns in pools_of(store, question):
                     gold = [bool(set(question.gold) & set(each)) for each in ids]

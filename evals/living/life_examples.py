@@ -1,58 +1,12 @@
-"""Asked lives as labelled examples of confidence, beside those of archives (CONF-4, LIVE-3)."""
+"""Lines of asked lives, which are labelled examples of confidence beside those of archives (CONF-4, LIVE-3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from recall_loop.evals.confidence.calibration_examples import CalibrationExample
-from recall_loop.evals.living.life import Life, LifeAnswer
-from recall_loop.evals.living.life_runner import LivingOptions, run_lives
-from recall_loop.evals.runs.dataset_ingest import StageProgress, open_eval_store
-from recall_loop.evals.runs.prompts import COMPLETE_CUT
-from recall_loop.policy.confidence.confidence_score import RAW_SCORE
-from recall_loop.state.settings.settings import Settings
+from recall_loop.evals.living.life import LifeAnswer
 
 _SET = "lives"
-
-
-def life_example(answer: LifeAnswer) -> CalibrationExample:
-    """Return what a question measured, and whether its answer was said and is among the first ten.
-
-    Its group is that of the life at every size: lives that share sentences are held out together.
-    """
-    detail: Any = answer.confidence
-    return CalibrationExample(
-        origin=_origin(answer),
-        group=answer.life.group,
-        id=_name(answer),
-        values={RAW_SCORE: detail["raw_score"], **detail["components"], **detail["signals"]},
-        answerable=answer.question.answerable,
-        complete=answer.within(COMPLETE_CUT),
-    )
-
-
-def calibration_rows(
-    lives: Sequence[Life],
-    options: LivingOptions,
-    *,
-    settings: Settings | None = None,
-    progress: StageProgress | None = None,
-) -> Iterator[tuple[LifeAnswer, CalibrationExample]]:
-    """Ask lives in a store in memory, and yield each answer with its example for `calibrate`.
-
-    Raises:
-        InvalidInputError: see `run_lives`.
-    """
-    chosen = settings or Settings.from_env()
-    with open_eval_store(None, chosen) as store:
-        for answer in run_lives(lives, options, store, settings=chosen, progress=progress):
-            yield answer, life_example(answer)
-
-
-def life_examples(answers: Iterable[LifeAnswer]) -> list[CalibrationExample]:
-    """Return the examples of some answers."""
-    return [life_example(answer) for answer in answers]
 
 
 def life_line(answer: LifeAnswer) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def ece(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> float | None:
     return sum(part["questions"] * abs(part["score"] - part["share"]) for part in found) / len(scores)
 
 
-def ece_of_perfect(scores: Scores, bins: int = BINS, seed: int = 0) -> dict[str, float] | None:
+def ece_of_perfect(scores: Scores) -> dict[str, float] | None:
     """Return the ECE that these very scores would show if they were perfectly calibrated: mean and 95th percentile.
 
     By simulation: outcomes are drawn with the scores as probabilities. Few questions show some error even so.
@@ -159,8 +159,8 @@ def ece_of_perfect(scores: Scores, bins: int = BINS, seed: int = 0) -> dict[str,
     if not len(scores):
         return None
     order, count = np.argsort(scores, kind="stable"), len(scores)
-    sizes = np.array([len(part) for part in np.array_split(order, bins) if len(part)])
-    draw, starts = np.random.default_rng(seed), np.cumsum(sizes) - sizes
+    sizes = np.array([len(part) for part in np.array_split(order, BINS) if len(part)])
+    draw, starts = np.random.default_rng(0), np.cumsum(sizes) - sizes
     drawn = ((draw.random(count) < scores)[order] for _ in range(_DRAWS))
     differences = [np.add.reduceat(outcomes - scores[order], starts) for outcomes in drawn]
     errors = np.abs(differences).sum(axis=1) / count

@@ -18,7 +18,6 @@ from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
@@ -113,13 +112,6 @@ def open_eval_store(path: str | Path | None, settings: Settings, *, cache_querie
     return MemoryStore.open(path, embedder=embedder)
 
 
-def write_records(store: MemoryStore, records: Sequence[Record], tenant: str) -> None:
-    """Write records to a tenant; `InvalidInputError` names the first that is rejected."""
-    for outcome in store.upsert(records, tenant=tenant):
-        if outcome.status == "rejected":
-            raise InvalidInputError(f"{tenant}.{outcome.id}", outcome.error, "a record that the store accepts")
-
-
 def ingest(
     store: MemoryStore, dataset: Dataset, names: Sequence[str], progress: StageProgress | None = None
 ) -> dict[str, int]:
@@ -136,7 +128,7 @@ def ingest(
         ids: set[str] = set()
         records = iter(dataset.collections[name])
         while batch := list(islice(records, _BATCH)):
-            write_records(store, batch, name)
+            store.upsert(batch, tenant=name)
             ids.update(record.id for record in batch)
             done += len(batch)
             if progress:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.measures.quality_metrics import expand_to_sources, score_ranking
-from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, write_records
+from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
 from recall_loop.evals.runs.loop_policy import LoopPolicy, Policy, PolicyResult
 from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, asked_collections, prompts_from_dataset
 from recall_loop.memory.store.store import MemoryStore
@@ -95,7 +95,7 @@ def _replay_as_written(
                 raise InvalidInputError(f"{prompt.request.id}.before", prompt.before, f"a document of {name}")
         for prompt in sorted(asked, key=lambda each: places[each.before or ""]):
             until = places[prompt.before or ""] + 1
-            write_records(store, records[written:until], name)
+            store.upsert(records[written:until], tenant=name)
             written = max(written, until)
             yield from replay([prompt], [policy], store, ks)
 

@@ -11,9 +11,10 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.evals.confidence.calibration_examples import read_examples
 from recall_loop.evals.living.life import Life, Scenario
-from recall_loop.evals.living.life_examples import calibration_rows
 from recall_loop.evals.living.life_files import read_lives
 from recall_loop.evals.living.life_runner import LivingOptions, run_lives
+from recall_loop.evals.runs.dataset_ingest import open_eval_store
+from recall_loop.evals.runs.prompts import COMPLETE_CUT
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
@@ -90,9 +91,10 @@ def test_the_command_reports_and_its_lines_are_examples(
     assert report["groups"]["language"]["en"]["questions"] == 14
     assert {row["name"] for row in report["rows"]} >= {"corrected later: the newer first"}
     written = read_examples(lines)
-    asked = calibration_rows(read_lives(cases), LivingOptions(sizes=(0, 5)), settings=Settings())
+    with open_eval_store(None, Settings()) as store:
+        asked = list(run_lives(read_lives(cases), LivingOptions(sizes=(0, 5)), store, settings=Settings()))
     assert [(each.id, each.complete, each.answerable) for each in written] == [
-        (each.id, each.complete, each.answerable) for _, each in asked
+        (f"{one.question.id}@{one.size}", one.within(COMPLETE_CUT), one.question.answerable) for one in asked
     ]
     assert {each.origin for each in written} == {"lives among 0", "lives among 5"}
 
