@@ -64,22 +64,17 @@ class Correction:
     reason: str
 
 
-def find_correction(older: str, newer: str, question: frozenset[str], rarity: Rarity) -> Correction | None:
-    """Return why `newer` corrects `older`, or None if it doesn't.
+def surest_correction(
+    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
+) -> Correction | None:
+    """Return why `newer` corrects one of some statements, or None if it doesn't.
 
     Args:
-        older: what was said first.
+        older: what was said first (`relevant_statements`).
         newer: what the same speaker said later.
         question: the terms of the question (`question_terms`).
         rarity: how rare a word is.
     """
-    return surest_correction(relevant_statements(older, question), newer, question, rarity)
-
-
-def surest_correction(
-    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
-) -> Correction | None:
-    """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn."""
     best: Correction | None = None
     if _terms_of(tuple(older)).isdisjoint(_words_of(newer)):
         return best

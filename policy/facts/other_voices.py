@@ -34,7 +34,7 @@ def same_conversation(older: Mapping[str, Any], newer: Mapping[str, Any]) -> boo
 def correction_by_another(
     older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
 ) -> Correction | None:
-    """Return why somebody else's text corrects one of some statements, or None; arguments as in `find_correction`."""
+    """Return why somebody else's text corrects one of some statements, or None; arguments as in `surest_correction`."""
     found = (
         surest_correction((first,), second.text, question, rarity)
         for first, second in _comparable(older, newer, question)

@@ -130,7 +130,7 @@ _WEIGHT = 0.4
 _READ_CHARACTERS = 2000
 
 
-def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], longest: int = 120) -> list[PlannedQuery]:
+def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], longest: int) -> list[PlannedQuery]:
     """Return queries from words that several of the best facts share and the question lacks, with the anchor.
 
     Such words are those that the store uses for the subject of the question. `longest` is the most characters of one.
