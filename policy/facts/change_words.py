@@ -20,6 +20,8 @@ _NEAR = 30
 _PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$#(),])")
 # Right behind these a word says which thing it is, and not that something ended: "the left side", "my retired uncle".
 _DETERMINER = re.compile(r"\b(?:the|an?|my|your|his|her|its|our|their)\s+$")
+_OWNER, _COUNT = re.compile(r"'s\s+$"), re.compile(r"\d\s+$")
+_WHAT_IS_LEFT = re.compile(r"\s+(?:the|an?|my|our|his|her|their|for|in|on|at|us|me|him|them|it|home|work)\b|\W*$")
 _GAP = r"\s+((?:\S+\s+){0,3}?)"
 _SIGNS_OF_PATTERNS = {
     " ... ": _GAP,
@@ -56,10 +58,20 @@ def _matches(folded: str, language: str) -> Iterator[tuple[str, re.Match[str]]]:
         for match in pattern.finditer(folded):
             if kind in _NEGATABLE and _negation(language).search(folded, max(match.start() - _NEAR, 0), match.start()):
                 continue
-            if kind == "over" and language == ENGLISH and _DETERMINER.search(folded, 0, match.start()):
+            if kind == "over" and language == ENGLISH and _says_which(folded, match):
                 continue
             if kind != "now" or not _opens_range(folded, match.end()):
                 yield kind, match
+
+
+def _says_which(folded: str, match: re.Match[str]) -> bool:
+    """Tell whether a word says which thing it is or how many: "the left side", "Gran's left eye", "250 left"."""
+    if _DETERMINER.search(folded, 0, match.start()):
+        return True
+    if match[0] != "left":
+        return False
+    side = _OWNER.search(folded, 0, match.start()) and not _WHAT_IS_LEFT.match(folded, match.end())
+    return bool(side or _COUNT.search(folded, 0, match.start()))
 
 
 def _is_part(match: re.Match[str], longer: re.Match[str]) -> bool:
