@@ -134,6 +134,11 @@ def logged_problem(error: BaseException, request_id: str) -> ProblemError:
     problem = problem_from_error(error)
     if problem.status == 500:
         _log.error("request %s failed", request_id, exc_info=error)
+    elif problem.status > 500:
+        cause = error.__cause__ if isinstance(error, ProblemError) and error.__cause__ else error
+        words = cause.told if isinstance(cause, RecallError) else ""  # others' texts may quote users
+        fields = {"status": problem.status, "error_type": type(cause).__name__}
+        _log.warning("request %s failed: %s", request_id, f"{type(cause).__name__}: {words}", extra=fields)
     return problem
 
 

@@ -33,7 +33,7 @@ from pydantic import BaseModel
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.core.deadline import RequestExecutor
-from recall_loop.service.core.problems import problem_from_error
+from recall_loop.service.core.problems import logged_problem
 from recall_loop.service.mcp import mcp_prompts, mcp_resources
 from recall_loop.service.mcp.mcp_models import ToolErrorDetail
 from recall_loop.service.mcp.mcp_specs import TOOL_SPECS, ToolSpec
@@ -73,7 +73,7 @@ def make_mcp_server(resolve_caller: CallerResolver, context_of: Callable[[Caller
             arguments = validate_model(spec.input_model, params.arguments or {})
             answer = await _run_tool(context, work, spec, arguments, lambda: context_of(caller))
         except RecallError as error:  # the SDK answers anything else with an internal error, and logs it
-            return _error_result(error)
+            return _error_result(error, _request_id(context))
         return CallToolResult(
             content=[TextContent(text=answer.text)], structured_content=answer.data.model_dump(mode="json")
         )
@@ -98,7 +98,7 @@ def _other_handlers(resolve_caller: CallerResolver, context_of: Callable[[Caller
             return await work.run(lambda: answer(context_of(caller)))
         except RecallError as error:
             code = INVALID_PARAMS if isinstance(error, InvalidInputError) else INTERNAL_ERROR
-            raise MCPError(code, problem_from_error(error).detail) from error
+            raise MCPError(code, logged_problem(error, _request_id(context)).detail) from error
 
     async def list_memories(context: McpContext, params: PaginatedRequestParams | None) -> ListResourcesResult:
         cursor = params.cursor if params else None
@@ -150,8 +150,13 @@ async def _run_tool(
     return answer
 
 
-def _error_result(error: RecallError) -> CallToolResult:
-    problem = problem_from_error(error)
+def _request_id(context: McpContext) -> str:
+    """Return the id of the HTTP request, or of the message over standard input."""
+    return str(context.request_id if context.request is None else context.request.state.request_id)
+
+
+def _error_result(error: RecallError, request_id: str) -> CallToolResult:
+    problem = logged_problem(error, request_id)
     detail = ToolErrorDetail(type=problem.kind, message=problem.detail, **problem.extra)
     return CallToolResult(
         content=[TextContent(text=problem.detail)],

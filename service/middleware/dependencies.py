@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,7 +120,6 @@ def require_plain_body(headers: Headers) -> None:
 
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}
-_log = logging.getLogger(__name__)
 
 
 def authenticate_caller(service: Service, headers: Headers, client: Client, *, metrics: bool) -> Caller:
@@ -153,7 +151,6 @@ def _caller_from_key(keys: KeyRing, authorization: str) -> Caller:
     try:
         key = keys.find(plain.strip()) if scheme.lower() == "bearer" else None
     except KeysUnreadableError as error:
-        _log.error("%s", error)
         raise ProblemError(
             503, "The API keys can't be read at the moment.", kind="keys_unreadable", retry_after=RETRY_SECONDS
         ) from error

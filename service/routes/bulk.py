@@ -19,7 +19,7 @@ from recall_loop.memory.parsing.foreign_json import InvalidLine, RawLine, parse_
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.line_batches import LineBatcher
-from recall_loop.service.core.problems import problem_from_error
+from recall_loop.service.core.problems import logged_problem, problem_from_error
 from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES, Caller
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
 from recall_loop.state.errors import EmbedderError, StoreError
@@ -85,9 +85,10 @@ class AnswerBuffer:
 class BulkUpload:
     """One upload: reads lines, writes them batch by batch, and answers each."""
 
-    def __init__(self, store: MemoryStore, caller: Caller, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self, store: MemoryStore, caller: Caller, pieces: AsyncIterator[bytes], request_id: str) -> None:
         self._store = store
         self._caller = caller
+        self._request_id = request_id
         self._pieces = pieces
         self._counts: Counter[str] = Counter()
         self._coming: asyncio.Task[bytes | None] | None = None
@@ -157,7 +158,7 @@ class BulkUpload:
         try:
             counts = await run_blocking(self._write_batch, batch)
         except (StoreError, EmbedderError, RequestTimeoutError) as error:
-            reason = problem_from_error(error).detail
+            reason = logged_problem(error, self._request_id).detail
             failed = [BulkLine(line=line.number, status="failed", error=reason) for line in batch]
             self.results.add(failed)
             self._counts["failed"] += len(failed)

@@ -68,4 +68,4 @@ async def write_bulk(request: Request, caller: WriterDep, store: StoreDep, servi
         async for piece in pieces:
             yield piece
 
-    return BulkResponse(BulkUpload(store, caller, all_pieces()))
+    return BulkResponse(BulkUpload(store, caller, all_pieces(), request.state.request_id))

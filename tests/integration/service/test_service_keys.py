@@ -145,13 +145,16 @@ def test_a_key_for_figures_reads_nothing_else(served: ServiceThread, keys: Path,
         assert client.get("/metrics").status_code == 403
 
 
-def test_keys_that_cannot_be_read_let_nobody_in(served: ServiceThread, keys: Path, plain: dict[str, str]) -> None:
+def test_keys_that_cannot_be_read_let_nobody_in(
+    served: ServiceThread, keys: Path, plain: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     """Proves: OPS-1 (fails closed, says so, recovers)."""
     whole = keys.read_bytes()
     keys.write_bytes(whole[:-20])
     try:
         answer = ask(served, plain["tenant-0"])
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:recall-loop:problem:keys_unreadable")
+        assert f"request {answer.json()['request_id']} failed: KeysUnreadableError: {keys}: not a file" in caplog.text
         with served.client() as client:
             wait_until(lambda: client.get("/ready").status_code == 503)
     finally:

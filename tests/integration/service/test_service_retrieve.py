@@ -242,9 +242,9 @@ def figures(client: httpx.Client) -> dict[str, float]:
 
 
 def test_a_store_that_cannot_be_read_is_not_ready(
-    served: ServiceThread, client: httpx.Client, monkeypatch: Any
+    served: ServiceThread, client: httpx.Client, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Proves: OPS-1."""
+    """Proves: OPS-1 (and the log says why, under the request's id)."""
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as closed:
         pass
     monkeypatch.setattr(served.service, "_store", closed)
@@ -257,6 +257,21 @@ def test_a_store_that_cannot_be_read_is_not_ready(
     assert answer.status_code == 503
     assert answer.headers["retry-after"].isdigit()
     assert answer.json()["type"].endswith("store_unavailable")
+    called = client.post(
+        "/mcp",
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "search", "arguments": {"query": "granary"}},
+        },
+        headers={"Accept": "application/json, text/event-stream"},
+    )
+    for response in (answer, called):
+        request_id = response.headers["x-request-id"]
+        (line,) = [one for one in caplog.records if request_id in one.getMessage()]
+        assert line.levelname == "WARNING"
+        assert line.getMessage() == f"request {request_id} failed: StoreUnusableError: the store is closed"
 
 
 def test_the_log_of_requests_can_be_replayed(
