@@ -38,6 +38,7 @@ from recall_loop.service.mcp import mcp_prompts, mcp_resources
 from recall_loop.service.mcp.mcp_models import ToolErrorDetail
 from recall_loop.service.mcp.mcp_specs import TOOL_SPECS, ToolSpec
 from recall_loop.service.mcp.mcp_tools import ToolContext, ToolProgress, ToolResult
+from recall_loop.service.mcp.pending_requests import PendingRequests, SettlingStream
 from recall_loop.service.mcp.unreadable_messages import AnsweringStream
 from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
@@ -169,7 +170,7 @@ _THREADS = 4
 
 
 def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds: float) -> None:
-    """Serve one client until it closes standard input; each call takes at most `seconds`.
+    """Serve one client until it closes standard input and has its answers; each call takes at most `seconds`.
 
     `scope` determines the memory that is read and written; no call can change it. A store that is open for
     reading only has no tools that write.
@@ -181,6 +182,8 @@ def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-mcp") as pool:
             server = make_mcp_server(lambda _: (caller, RequestExecutor(pool, seconds)), lambda _: context)
             async with stdio_server() as (read, write):
-                await server.run(AnsweringStream(read, write), write, server.create_initialization_options())
+                pending = PendingRequests(seconds)
+                answering, settling = AnsweringStream(read, write, pending), SettlingStream(write, pending)
+                await server.run(answering, settling, server.create_initialization_options())
 
     asyncio.run(run())

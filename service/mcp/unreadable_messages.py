@@ -1,4 +1,4 @@
-"""Answers to lines on standard input that are no message: the SDK passes over them, and their sender would wait."""
+"""Messages on standard input: a line that is none is answered, which the SDK doesn't do, and its sender would wait."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
-# The protocols of its streams are private to the SDK.
-Stream = Any
+from recall_loop.service.mcp.pending_requests import PendingRequests, Stream
 
 
 class AnsweringStream:
@@ -21,10 +20,11 @@ class AnsweringStream:
     Args:
         read: the stream.
         write: where answers go.
+        pending: the requests for whose answers its end waits.
     """
 
-    def __init__(self, read: Stream, write: Stream) -> None:
-        self._read, self._write = read, write
+    def __init__(self, read: Stream, write: Stream, pending: PendingRequests) -> None:
+        self._read, self._write, self._pending = read, write, pending
 
     @property
     def last_context(self) -> Any:
@@ -40,11 +40,17 @@ class AnsweringStream:
         return await self._readable(self._read.__anext__)
 
     async def _readable(self, following: Callable[[], Awaitable[Any]]) -> SessionMessage | Exception:
-        while isinstance(found := await following(), ValidationError):
-            answer = _answer(found)
-            if answer is not None:
-                await self._write.send(SessionMessage(answer))
+        try:
+            while isinstance(found := await following(), ValidationError):
+                answer = _answer(found)
+                if answer is not None:
+                    await self._write.send(SessionMessage(answer))
+        except StopAsyncIteration:
+            await self._pending.wait()
+            raise
         message: SessionMessage | Exception = found
+        if isinstance(message, SessionMessage):
+            self._pending.note_read(message.message)
         return message
 
     def __aiter__(self) -> AnsweringStream:

@@ -79,3 +79,17 @@ def test_who_expects_no_answer_gets_none(peer: Peer, line: str) -> None:
     """Proves: OPS-6 (blank lines and notifications)."""
     peer.say(line)
     assert peer.asked(CALL % (10, "ferry"))["id"] == 10
+
+
+@pytest.mark.timeout(60)
+def test_what_was_asked_before_the_end_of_the_input_is_answered(tmp_path: Path) -> None:
+    """Proves: OPS-6 (a client that pipes its requests in; one that it has cancelled is not waited for)."""
+    add = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"add","arguments":{"text":"Line %s."}}}'
+    cancelled = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}'
+    begun = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    lines = [json.dumps(OPENING), begun, *(add % (at, at) for at in (1, 2, 3)), cancelled, CALL % (4, "line")]
+    command = [sys.executable, "-m", "recall_loop.cli", "mcp", "--store", "store"]
+    done = subprocess.run(command, cwd=tmp_path, input="\n".join(lines), capture_output=True, text=True, check=True)
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert {0, 1, 2, 4} <= set(answers)
+    assert all(answers[at]["result"]["isError"] is False for at in (1, 2, 4))
