@@ -101,6 +101,10 @@ class _Version(argparse.Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # to the process's end
+    if sys.stdout is None:
+        return _print_error("standard output is closed")
     _escape_unencodable()
     given = list(sys.argv[1:] if argv is None else argv)
     with Interruptions(taken=given[:1] not in _WITH_LOOPS) as pressed:

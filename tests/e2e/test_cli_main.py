@@ -232,3 +232,14 @@ def test_json_on_stdout_is_whole_in_any_encoding(tmp_path: Path, encoding: str) 
     )
     assert json.loads(done.stdout)["text"] == text
     assert b"\xc2\x9b" not in done.stdout
+
+
+@pytest.mark.parametrize("words", [["add", "x", "--store", "d"], ["keys", "add", "--tenant", "t", "--keys", "d"]])
+def test_a_closed_standard_output_is_an_error_before_anything_is_done(tmp_path: Path, words: list[str]) -> None:
+    """Proves: OPS-1."""
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *words]
+    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "recall-loop: error: standard output is closed\n")
+    assert not list(tmp_path.iterdir())
+    shell[2] += " 2>&-"
+    assert subprocess.run(shell, cwd=tmp_path, check=False).returncode == 2
