@@ -79,21 +79,22 @@ def _add(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import KeyRole, add_key
 
     expires = None if args.expires is None else _parse_time(args.expires)
-    _print_new(*add_key(path, args.tenant, KeyRole(args.role), expires))
+    add_key(path, args.tenant, KeyRole(args.role), expires, deliver=_print_new)
 
 
 def _rotate(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import rotate_key
 
     until = None if args.grace is None else datetime.now(UTC) + _parse_duration("--grace", args.grace)
-    _print_new(*rotate_key(path, args.id, until))
+    rotate_key(path, args.id, until, deliver=_print_new)
     sys.stderr.write(f"{args.id} {'is revoked' if until is None else f'works until {until:%Y-%m-%d %H:%M} UTC'}\n")
 
 
 def _print_new(key: Key, secret: str) -> None:
     """Print the secret alone on standard output, so that a script can take it."""
-    sys.stderr.write(f"key {key.id}: tenant {key.tenant!r}, role {key.role.value}; shown this once\n")
     sys.stdout.write(f"{secret}\n")
+    sys.stdout.flush()
+    sys.stderr.write(f"key {key.id}: tenant {key.tenant!r}, role {key.role.value}; shown this once\n")
 
 
 def _revoke(args: argparse.Namespace, path: Path) -> None:

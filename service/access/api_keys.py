@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -68,6 +68,13 @@ class KeysUnreadableError(RecallError):
     """The file of keys is missing or malformed: no request is admitted until it is repaired."""
 
 
+Delivery = Callable[[Key, str], object]
+
+
+def _deliver_nowhere(_: Key, __: str) -> None:
+    """The caller takes what is returned."""
+
+
 def read_keys(path: Path) -> list[Key]:
     """Return the keys of a file.
 
@@ -82,8 +89,12 @@ def read_keys(path: Path) -> list[Key]:
         raise KeysUnreadableError(f"{path}: not a file of keys: {invalid_input_from(error)}") from error
 
 
-def add_key(path: Path, tenant: str, role: KeyRole, expires_at: datetime | None = None) -> tuple[Key, str]:
+def add_key(
+    path: Path, tenant: str, role: KeyRole, expires_at: datetime | None = None, *, deliver: Delivery = _deliver_nowhere
+) -> tuple[Key, str]:
     """Add a key to a file, which is made if need be; return it, and the plain key, which is kept nowhere.
+
+    `deliver` is given both first; where it raises, the file stays as it is.
 
     Raises:
         InvalidInputError: `tenant` is unfit.
@@ -93,6 +104,7 @@ def add_key(path: Path, tenant: str, role: KeyRole, expires_at: datetime | None 
     with _locked_keys(path) as keys:
         key, plain = _new_key(tenant, role, expires_at)
         keys.append(key)
+        deliver(key, plain)
     return key, plain
 
 
@@ -107,8 +119,12 @@ def revoke_key(path: Path, key_id: str) -> Key:
         return _revoke(keys, key_id, datetime.now(UTC))
 
 
-def rotate_key(path: Path, key_id: str, old_until: datetime | None = None) -> tuple[Key, str]:
+def rotate_key(
+    path: Path, key_id: str, old_until: datetime | None = None, *, deliver: Delivery = _deliver_nowhere
+) -> tuple[Key, str]:
     """Add a key of the same tenant and role, and revoke the old one, from now or from `old_until` on.
+
+    `deliver` is as of `add_key`.
 
     Raises:
         InvalidInputError: there is no such key, or it is revoked or expired.
@@ -122,6 +138,7 @@ def rotate_key(path: Path, key_id: str, old_until: datetime | None = None) -> tu
         key, plain = _new_key(old.tenant, old.role, old.expires_at)
         keys.append(key)
         _revoke(keys, key_id, old_until or now)
+        deliver(key, plain)
     return key, plain
 
 

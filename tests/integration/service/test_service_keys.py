@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -296,6 +298,20 @@ def test_the_command_makes_lists_rotates_and_revokes(tmp_path: Path, capsys: pyt
     assert not any("sha256" in one for one in listed)
     assert main(["keys", "list", "--keys", file]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["revoked", "active"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_key_that_cannot_be_printed_changes_nothing(tmp_path: Path) -> None:
+    """Proves: OPS-1 (nobody would have the new key, and the old one would be gone)."""
+    file = tmp_path / "keys.json"
+    key, _ = add_key(file, "acme", KeyRole.READ)
+    before = file.read_bytes()
+    for words in (["rotate", key.id], ["add", "--tenant", "acme"]):
+        command = [sys.executable, "-m", "recall_loop.cli", "keys", *words, "--keys", str(file)]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr) == (2, "recall-loop: error: No space left on device\n")
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize(
