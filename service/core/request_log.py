@@ -28,6 +28,7 @@ class RequestLog:
     """Appends one JSON line per request: its words, and of the answer the stop reason and the facts' ids.
 
     Lines are appended with one write each, so that several workers may share the file. Only its owner may read it.
+    Where it was moved away or removed, a new one is made under its name.
 
     Raises:
         OSError: the file can't be written.
@@ -35,7 +36,21 @@ class RequestLog:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._path = path
+        self._file = self._open()
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def _follow_name(self) -> None:
+        """Open the file again if it isn't the one that has its name."""
+        try:
+            there: os.stat_result | None = self._path.stat()
+        except FileNotFoundError:
+            there = None
+        if there is None or not os.path.samestat(there, os.fstat(self._file)):
+            before, self._file = self._file, self._open()
+            os.close(before)
 
     def append(self, request: RetrieveRequest, result: RetrieveResult) -> None:
         """Append a request; its id and reference time are those that the run used.
@@ -53,6 +68,7 @@ class RequestLog:
         )
         data = line.model_dump_json(exclude_none=True, exclude={"request": {"debug"}}).encode() + b"\n"
         with self._lock:
+            self._follow_name()
             while data:
                 data = data[os.write(self._file, data) :]
 

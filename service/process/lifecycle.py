@@ -82,6 +82,7 @@ class Service:
     _pool: FairThreadPool | None = None
     _spare: ThreadPoolExecutor | None = None
     _requests: RequestLog | None = None
+    _log_fails: bool = False
     _embedded: bool = False
     _health_lock: threading.Lock = field(default_factory=threading.Lock)
     _checked_at: float = -math.inf
@@ -130,8 +131,11 @@ class Service:
         if self._requests is not None:
             try:
                 self._requests.append(request, result)
+                self._log_fails = False
             except OSError as error:  # the answer is good all the same
-                _log.error("the request log can't be written: %s", error)
+                if not self._log_fails:
+                    _log.error("the request log can't be written: %s", error)
+                self._log_fails = True
 
     def health(self) -> HealthStatus:
         """Return the issues that prevent answers, and those that degrade them.

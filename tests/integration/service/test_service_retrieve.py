@@ -294,6 +294,28 @@ def test_the_log_of_requests_can_be_replayed(
     assert [fact.id for fact in found.facts] == logged["facts"]
 
 
+def test_the_log_of_requests_is_written_by_name(
+    client: httpx.Client, log: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: OPS-1 (it may be moved away; where it can't be written, requests are answered, and it is told once)."""
+
+    def ask(request_id: str) -> None:
+        assert client.post(PATH, json=asking(DIRECT, id=request_id, max_facts=1)).status_code == 200
+
+    ask("before")
+    moved = log.rename(log.with_name("moved.jsonl"))
+    log.mkdir()
+    ask("lost-1")
+    ask("lost-2")
+    log.rmdir()
+    ask("after")
+    assert "before" in moved.read_text(encoding="utf-8").splitlines()[-1]
+    (line,) = log.read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["request"]["id"] == "after"
+    assert log.stat().st_mode & 0o077 == 0
+    assert caplog.text.count("the request log can't be written") == 1
+
+
 def test_openapi_describes_every_answer(client: httpx.Client) -> None:
     """Proves: OPS-1."""
     schema = client.get("/openapi.json").json()
