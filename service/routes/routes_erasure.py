@@ -14,11 +14,14 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.deadline import current_executor, run_blocking
 from recall_loop.service.core.problems import CheckedQueryParams, json_response
 from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, ServiceDep, StoreDep
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
-router = APIRouter(prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(
+    prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
+)
 _log = logging.getLogger(__name__)
 # A reader holds old pages for the length of one read.
 _TRIES, _PAUSE_SECONDS = 8, 0.25

@@ -9,12 +9,15 @@ from starlette.responses import Response
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import CheckedQueryParams, json_response
 from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, StoreDep
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.service.models.record_models import ForgetResult
 from recall_loop.service.models.search_models import ScopeFields
 from recall_loop.state.scope import Filters, RetentionRule
 from recall_loop.state.types import ContentTypes
 
-router = APIRouter(prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(
+    prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
+)
 
 
 class ForgetRequest(ScopeFields):

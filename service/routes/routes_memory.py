@@ -21,11 +21,14 @@ from recall_loop.service.middleware.dependencies import (
     StoreDep,
     WriterDep,
 )
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.service.models.memory_models import AddRequest, AddResponse, add_response
 from recall_loop.service.models.record_models import ExportParams, MemoryOverview
 from recall_loop.state.scope import Filters, Scope
 
-router = APIRouter(prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(
+    prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
+)
 _LINES_AT_ONCE = 100
 _LINES: dict[str, Any] = {
     NDJSON_MEDIA_TYPES[0]: {

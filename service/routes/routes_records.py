@@ -18,6 +18,7 @@ from recall_loop.service.core.problems import (
     problem_responses,
 )
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.service.models.record_models import (
     BatchResult,
     DeletionResult,
@@ -39,7 +40,12 @@ from recall_loop.state.records.records import AnyRecord
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
-router = APIRouter(prefix="/api/memory/records", tags=["records"], dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(
+    prefix="/api/memory/records",
+    tags=["records"],
+    dependencies=[JsonBody, CheckedQueryParams],
+    route_class=UniqueKeysRoute,
+)
 RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
 _ONE = f"/{{record_id:{ID_CONVERTOR}}}"
 

@@ -17,12 +17,15 @@ from recall_loop.graph.run import retrieve, stream_retrieve
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
 from recall_loop.service.core.problems import CheckedQueryParams, logged_problem, problem_document
 from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, require_own_tenant, service_of
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Identifier
 
-router = APIRouter(prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(
+    prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
+)
 _PING_SECONDS = 15.0
 
 EXAMPLES: dict[str, Any] = {

@@ -11,10 +11,11 @@ from recall_loop.memory.trajectories.contrast.contrast_search import search_traj
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import CheckedQueryParams, json_response
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
 
-router = APIRouter(dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute)
 
 
 @router.post("/api/memory/search", tags=["search"], summary="Search once", response_model=SearchResults)

@@ -21,6 +21,7 @@ from recall_loop.service.core.problems import (
     problem_responses,
 )
 from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
 from recall_loop.service.models.search_models import ListParams, encode_cursor
 from recall_loop.service.models.trajectory_models import (
     AddTrajectoryParams,
@@ -40,7 +41,12 @@ from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType, Identifier
 
-router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, CheckedQueryParams])
+router = APIRouter(
+    prefix="/api/trajectories",
+    tags=["trajectories"],
+    dependencies=[JsonBody, CheckedQueryParams],
+    route_class=UniqueKeysRoute,
+)
 RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]
 _ONE = f"/{{run_id:{ID_CONVERTOR}}}"
 _EXAMPLES: dict[str, Any] = {

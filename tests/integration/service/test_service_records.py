@@ -424,3 +424,20 @@ def test_an_option_that_can_t_be_honoured_is_an_error(client, asked, field):
     client.put("/api/memory/records/f-1", json=FACT)
     found = problem(client.post("/api/memory/search", json={"query": "harbour", **asked}), 422, field)
     assert found["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "body"),
+    [
+        ("DELETE", "/api/memory/records", '{"ids": ["f-1"], "ids": ["f-2"]}'),
+        ("POST", "/api/memory/erasure", '{"of": "user", "id": "u-1", "of": "tenant", "id": "u-2"}'),
+        ("PUT", "/api/memory/records/f-1", '{"kind": "fact", "text": "x", "attributes": {"a": 1, "a": 2}}'),
+    ],
+)
+def test_a_key_that_comes_twice_in_a_body_is_refused(client, method, address, body):
+    """Proves: GUARD-7 (which of two values was meant isn't guessed, least of all where something is deleted)."""
+    client.put("/api/memory/records/f-2", json=FACT).raise_for_status()
+    answer = client.request(method, address, content=body, headers={"Content-Type": "application/json"})
+    field = {"DELETE": "ids", "POST": "of", "PUT": "a"}[method]
+    assert problem(answer, 422, field)["allowed"] == "this key once in an object"
+    assert client.get("/api/memory/records/f-2").status_code == 200

@@ -1,0 +1,59 @@
+"""JSON bodies in which a key comes twice are refused: which of the values was meant isn't for the service to guess."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from recall_loop.state.errors import InvalidInputError
+
+_SHOWN_CHARACTERS = 200
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's pairs as a dictionary; for `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        InvalidInputError: a key comes twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        values = [value for name, value in pairs if name == twice]
+        raise InvalidInputError(twice[:_SHOWN_CHARACTERS], values, "this key once in an object")
+    return found
+
+
+class _UniqueKeysRequest(Request):
+    _parsed: Any
+
+    async def json(self) -> Any:
+        """Return the body as JSON."""
+        if not hasattr(self, "_parsed"):
+            self._parsed = json.loads(await self.body(), object_pairs_hook=unique_keys)
+        return self._parsed
+
+
+class UniqueKeysRoute(APIRoute):
+    """A route whose body may name each key of an object only once."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            try:
+                return await handle(_UniqueKeysRequest(request.scope, request.receive))
+            except HTTPException as error:  # FastAPI's own for whatever reading a body raises
+                if isinstance(error.__cause__, InvalidInputError):
+                    raise error.__cause__ from None
+                raise
+
+        return handler
