@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote_to_bytes
+
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.types import Scope
+
+from recall_loop.service.core.problems import ProblemError
 
 ID_CONVERTOR = "id"
 
@@ -22,3 +27,15 @@ class IdConvertor(Convertor[str]):
 
 
 register_url_convertor(ID_CONVERTOR, IdConvertor())
+
+
+def check_path(scope: Scope) -> None:
+    """Check that an address is UTF-8: servers replace other bytes, so that several ids would become one.
+
+    Raises:
+        ProblemError: 400, it isn't.
+    """
+    try:
+        unquote_to_bytes(scope.get("raw_path") or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ProblemError(400, "The percent-encoded address isn't UTF-8.", kind="invalid_path") from error

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from recall_loop.service.access.local_access import check_headers
 from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, bind_executor
+from recall_loop.service.core.id_paths import check_path
 from recall_loop.service.core.problems import (
     MEDIA_TYPE,
     ProblemError,
@@ -67,6 +68,7 @@ class RequestMiddleware:
     async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:
         try:
             check_headers(Headers(scope=scope))
+            check_path(scope)
             if scope["path"] in OPEN_PATHS:
                 with bind_executor(self.service.executor(self.service.config.timeout_seconds, spare=True)):
                     await self.app(scope, receive, reply.send)

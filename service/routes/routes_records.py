@@ -18,7 +18,7 @@ from recall_loop.service.core.problems import (
     problem_responses,
 )
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
-from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
+from recall_loop.service.middleware.record_addresses import RecordRoute
 from recall_loop.service.models.record_models import (
     BatchResult,
     DeletionResult,
@@ -44,7 +44,7 @@ router = APIRouter(
     prefix="/api/memory/records",
     tags=["records"],
     dependencies=[JsonBody, CheckedQueryParams],
-    route_class=UniqueKeysRoute,
+    route_class=RecordRoute,
 )
 RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
 _ONE = f"/{{record_id:{ID_CONVERTOR}}}"

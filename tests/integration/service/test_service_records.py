@@ -72,6 +72,29 @@ def test_a_record_is_written_read_replaced_and_deleted(client, record_id):
     assert problem(client.delete(address), 404, "id")
 
 
+def test_a_record_is_never_taken_for_another_s_history(client):
+    """Proves: STORE-1 (an encoded slash belongs to the id)."""
+    for record_id in ("a", "a%2Fhistory", "history", "relations"):
+        client.put(f"/api/memory/records/{record_id}", json=FACT).raise_for_status()
+    assert client.get("/api/memory/records/a%2Fhistory").json()["id"] == "a/history"
+    assert client.get("/api/memory/records/history").json()["id"] == "history"
+    assert "versions" in client.get("/api/memory/records/a/history").json()
+    assert "versions" in client.get("/api/memory/records/a%2Fhistory/history").json()
+    assert "sources" in client.get("/api/memory/records/relations/relations").json()
+    for method in ("PUT", "PATCH", "DELETE"):
+        refused = client.request(method, "/api/memory/records/a/history", json=FACT)
+        assert problem(refused, 405) and refused.headers["allow"] == "GET, HEAD"
+    assert client.get("/api/memory/records/a%2Fhistory").status_code == 200
+
+
+@pytest.mark.parametrize("encoded", ["%FF", "a%C3", "%ED%A0%80"])
+def test_an_address_that_is_not_utf_8_is_refused(client, encoded):
+    """Proves: STORE-1 (no two ids become one)."""
+    answer = client.put(f"/api/memory/records/{encoded}", json=FACT)
+    assert problem(answer, 400)["type"].endswith("invalid_path")
+    assert client.get("/api/memory/records").json()["records"] == []
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
