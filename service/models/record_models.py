@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, Validat
 
 from recall_loop.memory.store.encoding.derivation import derive_kind
 from recall_loop.memory.store.tables.prepared_records import WriteStatus
-from recall_loop.service.models.search_models import ListParams, RecordParams
+from recall_loop.service.models.search_models import ListParams, RecordParams, encode_cursor
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_CLASSES, AnyRecord, Fact, Record, RecordVersion
 from recall_loop.state.types import ContentType, Identifier, Timestamp
@@ -210,6 +210,9 @@ class ExportParams(RecordParams):
     content_types: _ContentTypes = None
 
 
+_NEWEST = "\0"  # no id holds it
+
+
 class ListRecordsParams(ListParams):
     """Which records a page holds."""
 
@@ -217,6 +220,22 @@ class ListRecordsParams(ListParams):
     order: Literal["id", "newest"] = Field(
         "id", description="By ascending id, or newest first; a cursor is of the order in which it was given."
     )
+
+    @property
+    def after(self) -> str:
+        """The place that the page follows; "" at the beginning.
+
+        Raises:
+            InvalidInputError: the cursor is no `next_cursor` of this order.
+        """
+        place = super().after
+        if place and place.startswith(_NEWEST) != (self.order == "newest"):
+            raise InvalidInputError("cursor", self.cursor, "`next_cursor` of a page of the same order")
+        return place.removeprefix(_NEWEST)
+
+    def cursor_after(self, place: str | None) -> str | None:
+        """Return the cursor of the page that follows a place in this order; None at the end."""
+        return encode_cursor(f"{_NEWEST}{place}" if place is not None and self.order == "newest" else place)
 
 
 BulkStatus = Annotated[

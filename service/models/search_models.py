@@ -116,9 +116,9 @@ class ListParams(RecordParams):
             raise InvalidInputError("cursor", self.cursor, "`next_cursor` of the page before") from error
 
 
-def encode_cursor(record_id: str | None) -> str | None:
-    """Return the cursor of the page that follows a record; None at the end."""
-    return None if record_id is None else base64.urlsafe_b64encode(record_id.encode()).decode("ascii")
+def encode_cursor(place: str | None) -> str | None:
+    """Return the cursor of the page that follows a place; None at the end."""
+    return None if place is None else base64.urlsafe_b64encode(place.encode()).decode("ascii")
 
 
 MAX_RERANK_BUDGET_MS = 10_000

@@ -34,7 +34,6 @@ from recall_loop.service.models.record_models import (
     RelatedRecords,
     WriteResult,
 )
-from recall_loop.service.models.search_models import encode_cursor
 from recall_loop.state.errors import RecordNotFoundError
 from recall_loop.state.records.records import AnyRecord
 from recall_loop.state.scope import Scope
@@ -79,7 +78,7 @@ def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDe
     page = read(
         params.read_scope(caller.tenant), params.filters(), params.content_types, after=params.after, limit=params.limit
     )
-    return json_response(RecordsPage.of(page.records, encode_cursor(page.after)))
+    return json_response(RecordsPage.of(page.records, params.cursor_after(page.after)))
 
 
 @router.delete("", summary="Delete records", response_model=DeletionResult)

@@ -59,6 +59,17 @@ def test_a_mixture_is_added_and_listed_newest_first(client):
     assert {one["conversation_id"] for one in page["records"]} == {"c"}
 
 
+def test_a_cursor_of_the_other_order_is_refused(client):
+    """Proves: STORE-2, API-1 (also where an id looks like a place in time)."""
+    records = [{"id": f"{at}:1", "text": f"Towns are {at}.", "user_id": "w"} for at in range(4)]
+    add(client, records)
+    for order, other in (("id", "newest"), ("newest", "id")):
+        cursor = listed(client, user_id="w", limit=2, order=order)["next_cursor"]
+        assert len(listed(client, user_id="w", order=order, cursor=cursor)["records"]) == 2
+        response = client.get("/api/memory/records", params={"order": other, "cursor": cursor})
+        assert (response.status_code, response.json().get("field")) == (422, "cursor")
+
+
 @pytest.mark.parametrize(
     "content", ["Hello.", {"role": "user", "content": "Hello."}, {"text": "Hello.", "role": "user"}]
 )
