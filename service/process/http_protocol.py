@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from recall_loop.service.core.problems import ProblemError, problem_response
 
 _MAX_HEAD_BYTES = 64 * 1024  # as much as h11 allows; httptools has no bound
+_SEPARATORS = len(b": \r\n")
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -30,8 +31,8 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._head_seconds = head_seconds
         self._head_timer: asyncio.TimerHandle | None = None
-        self._in_head = False
-        self._head_bytes = 0
+        self._in_head, self._idle = False, True
+        self._begun = self._head_bytes = self._unfinished_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Wait for the first request."""
@@ -45,26 +46,52 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, as long as they are no endless head."""
-        self._head_bytes = self._head_bytes + len(data) if self._in_head else 0
-        if self._head_bytes > _MAX_HEAD_BYTES:
-            self._refuse(ProblemError(431, "The request's head is longer than the service allows."))
-            return
+        idle, self._begun = self._idle, 0
         super().data_received(data)
+        if self._in_head:
+            shared = self._begun > 1 or (self._begun == 1 and not idle)  # with the end of another request
+            self._unfinished_bytes += 0 if shared else len(data)
+            if self._unfinished_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
+                self._refuse(_too_long())
+                return
         self._watch_head()
 
     def on_message_begin(self) -> None:
         """Note that a head has begun."""
-        self._in_head = True
+        self._in_head, self._idle = True, False
+        self._begun += 1
+        self._head_bytes = self._unfinished_bytes = 0
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        self._count(len(name) + len(value) + _SEPARATORS)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Note that it has ended."""
         self._in_head = False
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """Note that the request has ended."""
+        self._idle = True
+        super().on_message_complete()
+
+    def _count(self, length: int) -> None:
+        """Count a part of a head; the parser gives the rest of it up where this raises."""
+        self._head_bytes += length if self._in_head else 0
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            raise ValueError("the head is too long")
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what isn't HTTP."""
-        self._refuse(ProblemError(400, msg))
+        self._refuse(_too_long() if self._head_bytes > _MAX_HEAD_BYTES else ProblemError(400, msg))
 
     def _watch_head(self) -> None:
         """Run the timer while no request is answered and uvicorn's own, of connections that are kept, doesn't run."""
@@ -94,3 +121,7 @@ class GuardedProtocol(HttpToolsProtocol):
         lines += [name + b": " + value for name, value in response.raw_headers]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
         self.transport.close()
+
+
+def _too_long() -> ProblemError:
+    return ProblemError(431, "The request's head is longer than the service allows.")

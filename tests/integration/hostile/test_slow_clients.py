@@ -162,6 +162,20 @@ def test_a_head_without_end_and_what_is_no_http_are_refused(served: Served) -> N
         sock.sendall(served.head(0)[:40] + b"\r\nX-Long: ")
         trickle(sock, b"x" * 20_000)
         check_problem(answer_on(sock), 431, "request_header_fields_too_large")
+    for end in (b"", b"\r\n\r\n"):
+        with served.connect() as sock:
+            sock.sendall(served.head(0)[:40] + b"\r\nX-Long: " + b"x" * 70_000 + end)
+            check_problem(answer_on(sock), 431, "request_header_fields_too_large")
+    with served.connect() as sock:  # neither a long body nor the request after it is a long head
+        head, body = served.head(100_000), BODY.ljust(100_000)
+        sock.sendall(head[:40])
+        time.sleep(0.3)
+        sock.sendall(head[40:] + body + served.head(len(BODY)) + BODY)
+        said = b""
+        while said.count(b"HTTP/1.1 200 OK") < 2:
+            part = sock.recv(65_536)
+            assert part, said
+            said += part
     with served.connect() as sock:
         sock.sendall(b"granary\r\n\r\n")
         check_problem(answer_on(sock), 400, "bad_request")
