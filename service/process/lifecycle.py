@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,9 +26,10 @@ from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
+from recall_loop.service.process.repeating import repeat
 from recall_loop.service.workers.remote_writer import open_service_store
 from recall_loop.service.workers.supervisor import watch_parent
-from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
+from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
@@ -185,7 +186,7 @@ class Service:
             if self.config.parent is not None:
                 watch_parent(self.config.parent)
                 freeze_heap()
-            tending = [asyncio.create_task(self._probe(spare)), asyncio.create_task(self._sweep(spare))]
+            tending = self._tend(spare)
             yield
         finally:
             self._pool = self._spare = None
@@ -216,21 +217,16 @@ class Service:
             self.embedder.embed_queries(["ready"])
             self._embedded = True
 
-    async def _probe(self, spare: ThreadPoolExecutor) -> None:
-        """Look after Chroma every few seconds, so that its death shows in answers before a write meets it."""
-        while True:
-            await asyncio.sleep(_PROBE_SECONDS)
-            with suppress(RecallError):  # /ready and the requests meet it too, and tell
-                await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.maintenance.probe)
+    def _tend(self, spare: ThreadPoolExecutor) -> list[asyncio.Task[None]]:
+        """Look after Chroma, so that its death shows in answers before a write meets it, and erase what has expired.
 
-    async def _sweep(self, spare: ThreadPoolExecutor) -> None:
-        """Erase every few minutes what has expired or no rule retains; beside an owner, that one does it."""
-        while self.settings.sweep_seconds and not self.store.read_only:
-            await asyncio.sleep(self.settings.sweep_seconds)
-            try:
-                await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.maintenance.sweep)
-            except RecallError as error:  # reads leave it out all the same, and the next sweep may have more luck
-                _log.warning("a sweep failed: %s", error)
+        Beside an owner, that one erases.
+        """
+        maintenance, seconds = self.store.maintenance, self.settings.sweep_seconds
+        tasks = [asyncio.create_task(repeat(maintenance.probe, _PROBE_SECONDS, spare, "the look after the store"))]
+        if seconds and not self.store.read_only:
+            tasks.append(asyncio.create_task(repeat(maintenance.sweep, seconds, spare, "the sweep")))
+        return tasks
 
     def _close(self, pools: list[ThreadPoolExecutor]) -> None:
         for pool in pools:

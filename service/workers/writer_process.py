@@ -141,6 +141,8 @@ def _keep_sweeping(store: MemoryStore, seconds: float, ended: threading.Event) -
             store.maintenance.sweep()
         except RecallError as error:  # reads leave it out all the same, and the next sweep may have more luck
             _log.warning("a sweep failed: %s", error)
+        except Exception:  # noqa: BLE001  # the thread goes on, whatever it met
+            _log.exception("a sweep failed")
 
 
 def main() -> int:
