@@ -162,7 +162,10 @@ def _telling(question: AnalysedQuestion, items: Sequence[RankedEntry]) -> list[R
     if attribute is None:
         return list(items)
     subject = _bearer_of(question, attribute)
-    about = {item.id for item in items if _is_about(subject, item.entry)}
+    owner = question.name_terms if attribute is Attribute.NAME else frozenset()  # "Priya's dog"
+    about = {
+        item.id for item in items if _is_about(subject, item.entry) and (not owner or _is_about(owner, item.entry))
+    }
     return [
         item
         for item in items

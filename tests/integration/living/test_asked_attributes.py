@@ -34,6 +34,7 @@ NOT_TOLD = [
     ("¿Cuándo es el cumpleaños de Paco?", "Mañana operan a la madre de Paco."),
     ("Quand est l'anniversaire de Mathis ?", "Mathis a choisi le hand, entraînement le lundi."),
     ("What is our cat called?", "Our cat has a torn ear."),
+    ("What is the name of Priya's dog?", "Dogs are welcome in Petrel only."),
     ("Wie heißt mein Arzt?", "Ich war beim Arzt wegen dem Rücken."),
     ("Как зовут кота Кати?", "Катя приехала с котом, у меня аллергия."),
     ("¿En qué trabaja mi hermano Juanjo?", "Mi hermano Juanjo se ha separado y duerme mal."),
