@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
-from recall_loop.policy.confidence.attributes import (
+from recall_loop.policy.confidence.asked_properties import (
     LONGEST_TELLING,
-    Attribute,
-    asked_attribute,
+    AskedProperty,
+    asked_property,
     is_word_of,
     tells,
     without_counted,
@@ -45,7 +45,7 @@ _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
 def may_answer(
     question: AnalysedQuestion, ranked: Sequence[RankedEntry], of_another: Set[str] = frozenset()
 ) -> list[RankedEntry]:
-    """Return what may hold the amount, the place or the person that a question asks for.
+    """Return what may hold the amount, the property, the place or the person that a question asks for.
 
     Where nothing of what is left is about the question's subject, and something of the rest is, nothing is left: that
     the dog is four years old tells no more of Rosa's age than what tells none. Nor is anything where the best is told
@@ -73,7 +73,7 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if question.asked is not AnswerKind.NUMBER:
         return True
     # What is said next to it may count what it is about; a time there is mostly of something else.
-    if _attribute_of(question) is Attribute.AGE:
+    if _property_of(question) is AskedProperty.AGE:
         return True
     if PRICE in find_topics(fold(question.text), question.language):
         return _tells_price(entry["record"]["text"]) or _tells_price(entry["window"])
@@ -144,8 +144,8 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     return not owned and (not shared_words("speakers").isdisjoint(found) or has_first_person(text, language))
 
 
-def _attribute_of(question: AnalysedQuestion) -> Attribute | None:
-    return asked_attribute(question.text, question.language, question.asked)
+def _property_of(question: AnalysedQuestion) -> AskedProperty | None:
+    return asked_property(question.text, question.language, question.asked)
 
 
 def _tells_price(text: str) -> bool:
@@ -153,16 +153,16 @@ def _tells_price(text: str) -> bool:
 
 
 def _telling(question: AnalysedQuestion, items: Sequence[RankedEntry]) -> list[RankedEntry]:
-    """Return what may tell the attribute that a question asks for, if it asks for one that is known.
+    """Return what may tell the property that a question asks for, if it asks for one that is known.
 
     Where anything is about the subject, only that counts, and what tells it stands in one sentence with the subject or
     in the next. What a fact was drawn from may tell it elsewhere.
     """
-    attribute = _attribute_of(question)
-    if attribute is None:
+    wanted = _property_of(question)
+    if wanted is None:
         return list(items)
-    subject = _bearer_of(question, attribute)
-    owner = question.name_terms if attribute is Attribute.NAME else frozenset()  # "Priya's dog"
+    subject = _bearer_of(question, wanted)
+    owner = question.name_terms if wanted is AskedProperty.NAME else frozenset()  # "Priya's dog"
     about = {
         item.id for item in items if _is_about(subject, item.entry) and (not owner or _is_about(owner, item.entry))
     }
@@ -170,48 +170,48 @@ def _telling(question: AnalysedQuestion, items: Sequence[RankedEntry]) -> list[R
         item
         for item in items
         if item.entry["record"].get("source_ids")
-        or (not about and _tells_at_all(attribute, question, item.entry))
-        or (item.id in about and _tells_of(attribute, question, subject, item.entry))
-        or _names_for(attribute, question, item.entry)
+        or (not about and _tells_at_all(wanted, question, item.entry))
+        or (item.id in about and _tells_of(wanted, question, subject, item.entry))
+        or _names_for(wanted, question, item.entry)
     ]
 
 
-def _bearer_of(question: AnalysedQuestion, attribute: Attribute) -> frozenset[str]:
-    """Return the stems of whose attribute is asked for: of a name that of what has it, else that of whom is named."""
+def _bearer_of(question: AnalysedQuestion, wanted: AskedProperty) -> frozenset[str]:
+    """Return the stems of whose property is asked for: of a name that of what has it, else that of whom is named."""
     language, named = question.language, question.name_terms
-    asked = [word for word in content_words(question.text) if not is_word_of(attribute, word, language)]
+    asked = [word for word in content_words(question.text) if not is_word_of(wanted, word, language)]
     things = {stem(word, language) for word in asked} - named
-    if attribute is Attribute.NAME and things:
+    if wanted is AskedProperty.NAME and things:
         return frozenset(things).union(*(synonym_stems(word, question.table) for word in asked))
     return _asked_of(question)
 
 
-def _names_for(attribute: Attribute, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
     """Tell whether a record names somebody and speaks of whom is asked: "Mum is seeing a man called Len"."""
     text, whose = entry["record"]["text"], _asked_of(question)
-    named = attribute is Attribute.NAME and tells(attribute, text, text_language(text))
+    named = wanted is AskedProperty.NAME and tells(wanted, text, text_language(text))
     return named and not whose.isdisjoint(entry_terms(entry))
 
 
-def _tells_at_all(attribute: Attribute, question: AnalysedQuestion, entry: PoolEntry) -> bool:
-    return any(_tells_in(attribute, text, question) for text in (entry["record"]["text"], entry["window"]))
+def _tells_at_all(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    return any(_tells_in(wanted, text, question) for text in (entry["record"]["text"], entry["window"]))
 
 
-def _tells_of(attribute: Attribute, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
+def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
     text = entry["record"]["text"]
     language = text_language(text)
     told = [part for part in _SENTENCES.split(text) if part.strip()]
     has_subject = [not subject.isdisjoint(stems(part, language)) for part in told]
     if len(text) > LONGEST_TELLING or not any(has_subject):  # a pronoun stands for it
-        return _tells_at_all(attribute, question, entry)
+        return _tells_at_all(wanted, question, entry)
     near = [part for part, *before in zip(told, has_subject, [False, *has_subject], strict=False) if any(before)]
-    return any(_tells_in(attribute, part, question) for part in near)
+    return any(_tells_in(wanted, part, question) for part in near)
 
 
-def _tells_in(attribute: Attribute, text: str, question: AnalysedQuestion) -> bool:
-    if any(tells(attribute, text, language) for language in {question.language, text_language(text)}):
+def _tells_in(wanted: AskedProperty, text: str, question: AnalysedQuestion) -> bool:
+    if any(tells(wanted, text, language) for language in {question.language, text_language(text)}):
         return True
-    return attribute is Attribute.NAME and _has_new_name(text, question)
+    return wanted is AskedProperty.NAME and _has_new_name(text, question)
 
 
 def _has_new_name(text: str, question: AnalysedQuestion) -> bool:

@@ -1,7 +1,7 @@
-"""The attributes for which people ask most, and whether a text tells one: age, birthday, name, job, residence (CONF-3).
+"""The properties for which people ask most, and whether a text tells one: age, birthday, name, job, residence (CONF-3).
 
 "What is our cat called?" is no more answered by "our cat has a torn ear" than by nothing, and neither is "how old is
-Nadia?" by "Nadia comes at 5". The words by which an attribute is asked for and told stand in `attributes.toml`.
+Nadia?" by "Nadia comes at 5". The words by which a property is asked for and told stand in `asked_properties.toml`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_TELLING = 400
 """Characters of a text of which it is told what it tells; longer ones tell of many things."""
 
 
-class Attribute(StrEnum):
+class AskedProperty(StrEnum):
     """What is asked of somebody or something."""
 
     AGE = "age"
@@ -32,11 +32,12 @@ class Attribute(StrEnum):
 
 
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
-_KINDS = {Attribute.BIRTHDAY: AnswerKind.DATE, Attribute.AGE: AnswerKind.NUMBER}
+_KINDS = {AskedProperty.BIRTHDAY: AnswerKind.DATE, AskedProperty.AGE: AnswerKind.NUMBER}
 
 
-def asked_attribute(question: str, language: str, kind: AnswerKind | None) -> Attribute | None:
-    """Return the attribute for which a question asks; None where it is another one, or the language has no list.
+@lru_cache(maxsize=256)
+def asked_property(question: str, language: str, kind: AnswerKind | None) -> AskedProperty | None:
+    """Return the property for which a question asks; None where it is another one, or the language has no list.
 
     Args:
         question: one question.
@@ -44,23 +45,23 @@ def asked_attribute(question: str, language: str, kind: AnswerKind | None) -> At
         kind: the kind of answer that it asks for.
     """
     folded = fold(question)
-    asked = ((each, _pattern(language, each, "asked")) for each in Attribute if language in _lists())
+    asked = ((each, _pattern(language, each, "asked")) for each in AskedProperty if language in _lists())
     found = (each for each, pattern in asked if pattern.search(folded))
     return next((each for each in found if _KINDS.get(each, kind) is kind), None)
 
 
 @lru_cache(maxsize=4096)
-def tells(attribute: Attribute, text: str, language: str) -> bool:
-    """Tell whether a text has words by which an attribute is told in a language; a long text may always."""
+def tells(wanted: AskedProperty, text: str, language: str) -> bool:
+    """Tell whether a text has words by which a property is told in a language; a long text may always."""
     if len(text) > LONGEST_TELLING or language not in _lists():
         return True
-    return bool(_pattern(language, attribute, "told").search(fold(text)))
+    return bool(_pattern(language, wanted, "told").search(fold(text)))
 
 
-def is_word_of(attribute: Attribute, word: str, language: str) -> bool:
-    """Tell whether a word is one by which an attribute is asked for or told."""
+def is_word_of(wanted: AskedProperty, word: str, language: str) -> bool:
+    """Tell whether a word is one by which a property is asked for or told."""
     parts = ("asked", "told") if language in _lists() else ()
-    return any(_pattern(language, attribute, part).search(fold(word)) for part in parts)
+    return any(_pattern(language, wanted, part).search(fold(word)) for part in parts)
 
 
 def without_counted(text: str, language: str) -> str:
@@ -70,14 +71,13 @@ def without_counted(text: str, language: str) -> str:
 
 @cache
 def _lists() -> dict[str, Any]:
-    text = files("recall_loop.policy.confidence").joinpath("attributes.toml").read_text(encoding="utf-8")
-    lists = tomllib.loads(text)
-    return lists
+    text = files("recall_loop.policy.confidence").joinpath("asked_properties.toml").read_text(encoding="utf-8")
+    return dict(tomllib.loads(text))
 
 
 @cache
-def _pattern(language: str, attribute: Attribute, part: str) -> re.Pattern[str]:
-    return _compiled(_lists()[language][attribute][part], language)
+def _pattern(language: str, wanted: AskedProperty, part: str) -> re.Pattern[str]:
+    return _compiled(_lists()[language][wanted][part], language)
 
 
 @cache

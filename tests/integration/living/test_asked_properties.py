@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop import Memory
-from recall_loop.policy.confidence.attributes import Attribute, asked_attribute
+from recall_loop.policy.confidence.asked_properties import AskedProperty, asked_property
 from recall_loop.policy.question.answer_kinds import asked_kind
 
 TOLD = [
@@ -97,14 +97,14 @@ def test_the_user_may_be_asked_about_by_name(said: list[str], user: str) -> None
     ("question", "language", "wanted"),
     [
         ("What did she get for her birthday?", "en", None),
-        ("When is her birthday?", "en", Attribute.BIRTHDAY),
-        ("How old is the house?", "en", Attribute.AGE),
+        ("When is her birthday?", "en", AskedProperty.BIRTHDAY),
+        ("How old is the house?", "en", AskedProperty.AGE),
         ("Where did Ruth stay in Rome?", "en", None),
         ("Bei wem bin ich in Zahnbehandlung?", "de", None),
-        ("Как называется книга?", "ru", Attribute.NAME),
+        ("Как называется книга?", "ru", AskedProperty.NAME),
         ("What did we eat?", "en", None),
     ],
 )
-def test_the_asked_attribute(question: str, language: str, wanted: Attribute | None) -> None:
+def test_the_asked_property(question: str, language: str, wanted: AskedProperty | None) -> None:
     """Proves: CONF-3."""
-    assert asked_attribute(question, language, asked_kind(question, language)) is wanted
+    assert asked_property(question, language, asked_kind(question, language)) is wanted
