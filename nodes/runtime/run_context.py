@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.nodes.runtime.bindings import check_bindings
+from recall_loop.policy.confidence.asked_values import holds_asked_kind
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.evidence.statements import (
@@ -59,7 +60,12 @@ class RetrievalParts:
 
 DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
 # What of an entry decides which part of it is evidence.
-_EVIDENCE: tuple[Literal["record"], Literal["window"], Literal["alignment"]] = ("record", "window", "alignment")
+_EVIDENCE: tuple[Literal["record"], Literal["window"], Literal["alignment"], Literal["similarity"]] = (
+    "record",
+    "window",
+    "alignment",
+    "similarity",
+)
 
 
 @dataclass
@@ -148,9 +154,12 @@ class RunContext:
             return True
         text, stating = self._stating.get(entry["key"], ("", False))
         if text != entry["record"]["text"]:
-            text, stating = entry["record"]["text"], states_something(entry, self.question.all_words)
+            text, stating = entry["record"]["text"], states_something(entry, self.question.all_words, self._answers)
             self._stating[entry["key"]] = (text, stating)
         return stating
+
+    def _answers(self, entry: PoolEntry) -> bool:
+        return holds_asked_kind(self.question, entry)
 
     def _note_asked_person(self, entries: Iterable[PoolEntry]) -> None:
         """Note whom the question is about, where somebody else's statement is plainly no answer."""

@@ -1,4 +1,4 @@
-"""The properties for which people ask most, and whether a text tells one: age, birthday, name, job, residence (CONF-3).
+"""The properties for which people ask most, and whether a text tells one: age, birthday, name, job, … (CONF-3).
 
 "What is our cat called?" is no more answered by "our cat has a torn ear" than by nothing, and neither is "how old is
 Nadia?" by "Nadia comes at 5". The words by which a property is asked for and told stand in `asked_properties.toml`.
@@ -29,6 +29,8 @@ class AskedProperty(StrEnum):
     NAME = "name"
     JOB = "job"
     RESIDENCE = "residence"
+    COLOUR = "colour"
+    PHONE = "phone"
 
 
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
@@ -56,6 +58,13 @@ def tells(wanted: AskedProperty, text: str, language: str) -> bool:
     if len(text) > LONGEST_TELLING or language not in _lists():
         return True
     return bool(_pattern(language, wanted, "told").search(fold(text)))
+
+
+def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
+    """Return where the words by which a text tells a property begin in the folded text; [] without a list."""
+    if language not in _lists():
+        return []
+    return [found.start() for found in _pattern(language, wanted, "told").finditer(fold(text))]
 
 
 def is_word_of(wanted: AskedProperty, word: str, language: str) -> bool:

@@ -15,14 +15,13 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, has_answer, synonym_stems
+from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, states_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource, SpeechAct
 from recall_loop.text.speech.speech_acts import find_speech_acts
-from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.stop_words import first_person_balance
 from recall_loop.text.words.tokens import content_words, stems
 
@@ -231,10 +230,7 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
 def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
     if question.asked is None:
         return 0.0
-    text = entry["record"]["text"]
-    if question.asked is AnswerKind.DATE:
-        return 1.0 if says_when(text) else -1.0
-    return 1.0 if has_answer(question.asked, entry, {*stems(question.text)}) else -1.0
+    return 1.0 if states_answer(question.asked, entry, {*stems(question.text)}) else -1.0
 
 
 def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:

@@ -14,14 +14,17 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.negation import is_negated
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
+from recall_loop.text.speech.person_words import person_words
 from recall_loop.text.speech.speech_acts import speech_acts, stated_text
-from recall_loop.text.words.tokens import jaccard, stems, words
+from recall_loop.text.words.tokens import jaccard, stems, text_language, words
 
 # Share of words that a text has in common with the question, of those of both, from which it is the question again.
 _ECHO = 0.75
 _LONGEST_ECHO = 400
 # Of entries compared by whether they are negated: how many, and their least share of the first one's score.
 _COMPARED, _NEARLY = 5, 0.85
+# Share of its similarity that a statement keeps beside a question that has all the words.
+_LEAST_TOLD = 0.4
 # Mean token match from which a question asks the same in other words.
 _CLOSE = 0.6
 
@@ -39,16 +42,39 @@ def acts_of(entry: PoolEntry) -> frozenset[SpeechAct]:
     return speech_acts(entry["record"]["text"], _role(entry))
 
 
-def states_something(entry: PoolEntry, asked: Sequence[str] = ()) -> bool:
+def states_something(
+    entry: PoolEntry, asked: Sequence[str] = (), answers: Callable[[PoolEntry], bool] | None = None
+) -> bool:
     """Tell whether a record is evidence for anything: a message that states something, or a record of another kind.
 
-    A record of any kind that is little but the question itself is none; `asked` are all its words, in
-    order.
+    A record of any kind that is little but the question itself is none. Neither is a message that has words of the
+    question only in what it asks, and beside it neither an answer nor a pronoun for whom it asks about: "What's her
+    name? I'm writing a card."
+
+    Args:
+        entry: the record.
+        asked: all words of the question, in order.
+        answers: tells whether a record may hold what the question asks for; None = it can't be told.
     """
     record = entry["record"]
     if is_echo(record["text"], asked):
         return False
-    return record["kind"] != ContentType.MESSAGE or SpeechAct.STATEMENT in acts_of(entry)
+    if record["kind"] != ContentType.MESSAGE:
+        return True
+    return SpeechAct.STATEMENT in acts_of(entry) and (answers is None or not _only_asks(entry, asked, answers))
+
+
+def _only_asks(entry: PoolEntry, asked: Sequence[str], answers: Callable[[PoolEntry], bool]) -> bool:
+    text, stated = entry["record"]["text"], evidence_text(entry)
+    if stated == text:
+        return False
+    terms = frozenset(stems(" ".join(asked)))
+    if not terms.isdisjoint(stems(stated)) or terms.isdisjoint(stems(text)):
+        return False
+    known = person_words().get(text_language(text))
+    if known is not None and not known.third.isdisjoint(words(stated)):
+        return False
+    return not answers({**entry, "record": {**entry["record"], "text": stated}, "window": stated})
 
 
 def is_echo(text: str, asked: Sequence[str]) -> bool:
@@ -66,15 +92,17 @@ def as_evidence(entry: PoolEntry, asked: frozenset[str] = frozenset()) -> PoolEn
     """Return an entry with nothing but statements in its text, and in its window in place of the whole text.
 
     Its alignment is that of the whole text. It is left out where what the text asks, and not what it states, has the
-    words of the question; `asked` are their stems.
+    words of the question, and the similarity then counts as far as the statements have them; `asked` are their stems.
     """
     record, stated = entry["record"], evidence_text(entry)
     if stated == record["text"]:
         return entry
     window = entry["window"].replace(record["text"], stated)
-    told = asked & set(stems(stated))
-    alignment = entry["alignment"] if 2 * len(told) >= len(asked & set(stems(record["text"]))) else []
-    return {**entry, "record": {**record, "text": stated}, "window": window, "alignment": alignment}
+    told, said = asked & set(stems(stated)), asked & set(stems(record["text"]))
+    evidence: PoolEntry = {**entry, "record": {**record, "text": stated}, "window": window}
+    if 2 * len(told) >= len(said):
+        return evidence
+    return {**evidence, "alignment": [], "similarity": entry["similarity"] * max(len(told) / len(said), _LEAST_TOLD)}
 
 
 def without_lines(entry: PoolEntry, is_left_out: Callable[[str], bool]) -> PoolEntry:

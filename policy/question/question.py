@@ -82,8 +82,8 @@ class AnalysedQuestion:
 
     @cached_property
     def name_terms(self) -> frozenset[str]:
-        """The stems of its names."""
-        return stem_set(self.names)
+        """The stems of its names: in its language, as in a sentence, and as they are stemmed alone."""
+        return stem_set(self.names) | stem_set(self.names, self.language)
 
     @cached_property
     def time_terms(self) -> frozenset[str]:

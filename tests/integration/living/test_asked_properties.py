@@ -1,4 +1,4 @@
-"""An age, a birthday, a name, a job or a home that nobody has told isn't taken for told (CONF-3)."""
+"""What nobody has told isn't taken for told: an age, a birthday, a name, a job, a home, a colour, … (CONF-3)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ TOLD = [
     ("Que fait ma sœur dans la vie ?", "Inès, ma sœur, est luthière."),
     ("Wo wohnt Petra?", "Petra ist nach Kiel gezogen."),
     ("陈露住在哪里？", "陈露搬到无锡了。"),
+    ("How old is my sister?", "My sister Ruth is 34."),
+    ("How old is the cat?", "The cat is 12 and deaf."),
+    ("Wie alt ist Ida?", "Rolf wird 80, und Ida ist 45."),
+    ("What colour is the tent?", "The tent is green and weighs nine kilos."),
+    ("Welche Farbe hat mein Rad?", "Mein Rad ist knallrot lackiert."),
+    ("De quelle couleur est la porte ?", "La porte est peinte en vert sauge."),
+    ("What is the plumber's phone number?", "The plumber is Ken, 0161 496 0000."),
 ]
 NOT_TOLD = [
     ("How old is Nadia?", "Need to swap my Friday with Nadia on 14 Feb."),
@@ -42,6 +49,16 @@ NOT_TOLD = [
     ("Где живёт Катя?", "Катя уронила телефон в лужу."),
     ("Où habite Odile ?", "Maman fait de la marche avec sa copine Odile."),
     ("How much did the hotel in Leeds cost?", "The hotel in Leeds: three nights, no lift."),
+    ("How old is Ida?", "Rolf is 80 and Ida visits on Sundays."),
+    ("Wie alt ist Rocko?", "Rocko kratzt sich, wir machen acht Wochen nur Pferd."),
+    ("¿Cuántos años tiene Carmen?", "Carmen es farmacéutica, madre de Lucía (19)."),
+    ("Quel âge a la chatte ?", "Falco le chien, 11 ans, est cardiaque. Et la chatte se gratte."),
+    ("Сколько лет Гайке?", "Бублик рыжий, 6 лет, и Гайка трёхцветная."),
+    ("Was arbeitet Anneke?", "Seine Freundin Anneke ist im 4. Monat, Termin Mitte September."),
+    ("What colour is the tent?", "Jo is lending us a big tent."),
+    ("¿De qué color es Paco?", "Paco no tiene nada, solo mala leche."),
+    ("邓医生的电话是多少？", "花卷换了粮，邓医生说可以。"),
+    ("What is Mrs Holt's first name?", "I went to school with Mrs Holt's brother."),
 ]
 
 

@@ -1,0 +1,206 @@
+"""Whether a record tells the property that a question asks for, and of whom the question asks (CONF-3).
+
+A message tells of several: in "Rolf is 80, and Ida visits on Sundays" the age is Rolf's. What tells an age, a job or a
+birthday belongs to the last one who was named before it in its sentence, or else to the first one behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from itertools import chain
+
+from recall_loop.policy.confidence.asked_properties import (
+    LONGEST_TELLING,
+    AskedProperty,
+    asked_property,
+    find_told,
+    is_word_of,
+    tells,
+)
+from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.change_words import place_words, shared_words
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.speech.person_words import person_stem, person_words
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import CHINESE, GERMAN
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import content_words, stems, text_language, words
+
+# A full stop behind a short word or a number ends no sentence.
+_SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
+_OWNS = ("'s", "’s")
+# Their values are no names, which would otherwise be taken for somebody else.
+_ATTRIBUTED = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY, AskedProperty.JOB})
+
+
+def property_of(question: AnalysedQuestion) -> AskedProperty | None:
+    """Return the property for which a question asks; None where it is another one."""
+    return asked_property(question.text, question.language, question.asked)
+
+
+def asked_of(question: AnalysedQuestion) -> frozenset[str]:
+    """Return the stems of the names in a question, and of all words for the relatives in it."""
+    language, known = question.language, person_words().get(question.language)
+    if known is None:
+        return question.name_terms
+    persons = {person_stem(word, language, known) for word in words(question.text)}
+    groups = {known.kin[person] for person in persons if person in known.kin}
+    return question.name_terms.union(stem(word, language) for word, group in known.kin.items() if group in groups)
+
+
+def is_about(subject: frozenset[str], entry: PoolEntry) -> bool:
+    """Tell whether a record has a word of the subject, or a pronoun that may stand for one next to it."""
+    if not subject.isdisjoint(entry_terms(entry)):
+        return True
+    text = entry["record"]["text"]
+    known = person_words().get(text_language(text))
+    refers = known is None or not known.third.isdisjoint(words(text))
+    return refers and not subject.isdisjoint(entry_window_terms(entry))
+
+
+def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -> list[RankedEntry]:
+    """Return what may tell the property that a question asks for, if it asks for one that is known.
+
+    Where anything is about the subject, only that counts, and what tells it stands in one sentence with the subject or
+    in the next. What a fact was drawn from may tell it elsewhere. Whose name is asked for may be told by a word for it
+    alone ("Mum is seeing a man called Len").
+    """
+    wanted = property_of(question)
+    if wanted is None:
+        return list(items)
+    subject = _bearer_of(question, wanted)
+    owner = question.name_terms if wanted is AskedProperty.NAME else frozenset()  # "Priya's dog"
+    about = {item.id for item in items if is_about(subject, item.entry) and (not owner or is_about(owner, item.entry))}
+    anywhere = not about and not owner
+    return [
+        item
+        for item in items
+        if item.entry["record"].get("source_ids")
+        or (anywhere and tells_anywhere(wanted, question, item.entry))
+        or (item.id in about and _tells_of(wanted, question, subject, item.entry))
+        or _names_for(wanted, question, item.entry)
+    ]
+
+
+def tells_anywhere(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record, or what was said beside it, has words by which a property is told, of whomever."""
+    return any(_tells_in(wanted, text, question) for text in (entry["record"]["text"], entry["window"]))
+
+
+def _bearer_of(question: AnalysedQuestion, wanted: AskedProperty) -> frozenset[str]:
+    """Return the stems of whose property is asked for: of a name that of what has it, else that of whom is named.
+
+    Where nobody is, it is that of a thing ("the cat").
+    """
+    language, named = question.language, question.name_terms
+    asked = [word for word in content_words(question.text) if not is_word_of(wanted, word, language)]
+    things = {stem(word, language) for word in asked} - named
+    whose = asked_of(question)
+    if things and (wanted is AskedProperty.NAME or not whose):
+        return frozenset(things).union(*(synonym_stems(word, question.table) for word in asked))
+    return whose
+
+
+def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    text, whose = entry["record"]["text"], asked_of(question)
+    named = wanted is AskedProperty.NAME and tells(wanted, text, text_language(text))
+    return named and not whose.isdisjoint(entry_terms(entry))
+
+
+def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
+    text = entry["record"]["text"]
+    language = text_language(text)
+    told = [part for part in _SENTENCES.split(text) if part.strip()]
+    has_subject = [not subject.isdisjoint(stems(part, language)) for part in told]
+    if len(text) > LONGEST_TELLING or not any(has_subject):  # a pronoun stands for it
+        return tells_anywhere(wanted, question, entry)
+    near = zip(told, has_subject, [False, *has_subject], strict=False)
+    telling = ((part, before) for part, has, before in near if (has or before) and _tells_in(wanted, part, question))
+    asked_in = question.language
+    return any(
+        wanted not in _ATTRIBUTED or _is_of(wanted, part, asked_in, subject, follows=before) for part, before in telling
+    )
+
+
+def _is_of(wanted: AskedProperty, sentence: str, asked_in: str, subject: Set[str], *, follows: bool) -> bool:
+    """Tell whether anything in a sentence that tells a property tells it of the subject.
+
+    `follows` says that the sentence before has the subject: where nobody is named, it is still about that one. The
+    question's language counts beside the sentence's, which a few words may not tell.
+    """
+    language = text_language(sentence)
+    named = list(_mentions(sentence, subject, language if language in person_words() else asked_in))
+    for at in chain.from_iterable(find_told(wanted, sentence, each) for each in {asked_in, language}):
+        before = [is_subject for place, is_subject in named if place < at]
+        behind = [is_subject for place, is_subject in named if place >= at]
+        if before[-1] if before else follows or not behind or behind[0]:
+            return True
+    return False
+
+
+def _mentions(sentence: str, subject: Set[str], language: str) -> Iterator[tuple[int, bool]]:
+    """Yield where somebody is named in a folded sentence, and whether it is the subject; in order.
+
+    A name behind a word for the subject, or such a word behind the name, is still the subject: "my sister Ruth".
+    """
+    folded, known, at = fold(sentence), person_words().get(language), 0
+    others, same = _other_names(sentence, language), 0
+    for word in words(sentence):
+        found = folded.find(word, at)
+        if found < 0:
+            continue
+        at, same = found + len(word), same - 1
+        if stem(word, language) in subject:
+            same = 0 if folded.startswith(_OWNS, at) else 2
+            yield found, True
+        elif word in others or (known is not None and person_stem(word, language, known)):
+            yield found, same > 0
+        elif word in shared_words("possessives"):
+            same += 1  # "Ruth, my sister"
+
+
+def _other_names(sentence: str, language: str) -> frozenset[str]:
+    """Return the first words of names that are no places'; none in German, where any noun has a capital."""
+    if language in (GERMAN, CHINESE) or language not in person_words():
+        return frozenset()
+    found, before = words(sentence), place_words(language)
+    names = (words(name)[:1] for name in find_entities(sentence))
+    return frozenset(
+        first for name in names for first in name if first in found and _previous(found, first) not in before
+    )
+
+
+def _previous(found: Sequence[str], word: str) -> str:
+    at = found.index(word)
+    return found[at - 1] if at else ""
+
+
+def _tells_in(wanted: AskedProperty, text: str, question: AnalysedQuestion) -> bool:
+    if any(tells(wanted, text, language) for language in {question.language, text_language(text)}):
+        return True
+    return wanted is AskedProperty.NAME and _has_new_name(text, question)
+
+
+def _has_new_name(text: str, question: AnalysedQuestion) -> bool:
+    """Tell whether a text has a name that isn't asked for and is no place's; in German right behind what is asked for.
+
+    There any noun has a capital.
+    """
+    language, found = text_language(text), words(text)
+    asked = {stem(word, language) for word in words(question.text)}
+    for name in find_entities(text):
+        parts = words(name)
+        known = [stem(part, language) in asked for part in parts]
+        if not parts or parts[0] not in found or all(known):
+            continue
+        before = _previous(found, parts[0])
+        if language == GERMAN:
+            if any(known) or stem(before, language) in asked:
+                return True
+        elif not any(known) and (language not in person_words() or before not in place_words(language)):
+            return True
+    return False
