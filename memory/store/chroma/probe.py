@@ -2,19 +2,31 @@
 
 A damaged vector file ends the process that reads it, so that files which weren't closed cleanly, or which
 have changed since, are tried here first. Exit status 0 means that every vector can be read and searched.
+
+Files of different moments, as a copy has them that was taken while a writer was at work, may also have Chroma wait for
+ever: the vector index then links to rows that it doesn't hold yet. Chroma gives their numbers to the rows that it adds
+from its log when it is first asked, meets such a row while it adds it, and takes its lock a second time.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from recall_loop.memory.store.chroma.chroma_files import has_vectors, vector_files
+from recall_loop.memory.store.chroma.vector_links import has_dangling_links
 
 # Measured on two busy processors: a million rows, 1.8 GB of vector files, take some four minutes.
 TIMEOUT_SECONDS = 600
 _SECONDS_PER_MB = 1.0
+# A process that has used so little of a processor in so long waits for something that doesn't come. It can't tell
+# itself: while Chroma waits, no other thread of Python's runs.
+_IDLE_SECONDS, _IDLE_CPU_SECONDS = 30.0, 0.05
 
 
 def vector_files_readable(folder: Path) -> bool:
@@ -30,19 +42,47 @@ def vector_files_readable(folder: Path) -> bool:
         return False
     patience = TIMEOUT_SECONDS + size / 1e6 * _SECONDS_PER_MB
     command = [sys.executable, "-P", "-m", __name__, str(folder)]
+    return _exit_status(command, patience) == 0
+
+
+def _exit_status(command: Sequence[str], patience: float) -> int | None:
+    """Return how a process ends; None where it was ended, for taking longer than `patience` seconds or doing nothing.
+
+    What a process does is known on Linux only.
+    """
+    end = time.monotonic() + patience
+    used: float | None = None
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        tried = subprocess.run(command, capture_output=True, timeout=patience, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return tried.returncode == 0
+        while (left := end - time.monotonic()) > 0:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(min(_IDLE_SECONDS, left))
+            before, used = used, _cpu_seconds(process.pid)
+            if before is not None and used is not None and used - before < _IDLE_CPU_SECONDS:
+                break
+        return None
+    finally:
+        process.kill()  # nothing is done where it has ended
+        process.wait()
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    """Return how long a process has run on a processor; None where the system doesn't say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main(folder: Path) -> None:
     """Open the collection, search it once and read it whole. Raises `ChromaError` where that fails."""
     import numpy as np
 
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+    from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 
+    if has_dangling_links(folder):
+        raise ChromaError("Chroma's vector index links to rows that it doesn't hold")
     chroma = ChromaIndex(folder, {}, create=False)
     count = chroma.count()
     if count:

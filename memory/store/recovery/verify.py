@@ -272,7 +272,9 @@ def _chroma(report: _Findings, database: Database, location: ChromaLocation, chr
             report.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
             return
         if not vector_files_readable(location):
-            report.findings.append("Chroma's files crash the process that reads them: open for writing, or rebuild")
+            report.findings.append(
+                "Chroma's files crash the process that reads them or block it: open for writing, or rebuild"
+            )
             return
         if chroma is None and not all(os.access(place, os.W_OK) for place in (location, location / CHROMA_DATABASE)):
             report.notes.append("Chroma was not compared: its client opens no folder that can't be written")

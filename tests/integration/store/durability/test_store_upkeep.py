@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,21 +40,16 @@ main(Path(sys.argv[1]))
 """
 
 
-class ForkedRuns:
-    """What trying Chroma's files needs of `subprocess`; the processes are forked, and needn't load Chroma each time."""
-
-    TimeoutExpired = subprocess.TimeoutExpired
-
-    @staticmethod
-    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
-        assert command[1:4] == ["-P", "-m", probe.__name__]
-        return run_forked(PROBE, command[4])
+def forked_trial(command: Sequence[str], patience: float) -> int | None:
+    """Try Chroma's files in a process that is forked, and needn't load Chroma each time."""
+    assert command[1:4] == ["-P", "-m", probe.__name__]
+    return run_forked(PROBE, command[4]).returncode
 
 
 @pytest.fixture(autouse=True)
 def forked_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the same code tried in the same files; test_store_durability.py has it run by a Python of its own."""
-    monkeypatch.setattr(probe, "subprocess", ForkedRuns)
+    monkeypatch.setattr(probe, "_exit_status", forked_trial)
 
 
 def opened(path: Path, **options: object) -> MemoryStore:
