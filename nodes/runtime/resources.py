@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from recall_loop.llm.endpoint.providers import OPENAI, provider_of, settings_for_model
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.bindings import check_bindings
+from recall_loop.nodes.runtime.opened_stores import OpenedStores
 from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,
     RetrievalParts,
@@ -105,7 +106,7 @@ class GraphResources:
     writable: bool = False
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
     _chat_clients: LRUCache[object, ChatClient] = field(default_factory=lambda: LRUCache(_MAX_CHAT_CLIENTS))
-    _opened: dict[tuple[str, str | None], MemoryStore] = field(default_factory=dict)
+    _opened: OpenedStores = field(default_factory=OpenedStores)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -148,11 +149,7 @@ class GraphResources:
                 )
             return bound
         path = context.store_path or self.settings.store_path or ""
-        key = (path, context.embedder)
-        with self._lock:
-            if key not in self._opened:
-                self._opened[key] = self._open(path, context.embedder)
-            return self._opened[key]
+        return self._opened.get((path, context.embedder), lambda: self._open(path, context.embedder))
 
     def _open(self, path: str, embedder: str | None) -> MemoryStore:
         if not path:
