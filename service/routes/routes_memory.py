@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
@@ -71,7 +71,8 @@ async def export_memories(
 
     Without any filter superseded facts are among them. An answer that breaks off is not whole.
     """
-    current_executor().extend(service.config.bulk_timeout_seconds)
+    work = current_executor()
+    work.extend(service.config.bulk_timeout_seconds)
     scope, filters = params.read_scope(caller.tenant), params.filters()
 
     def lines() -> Iterator[str]:
@@ -79,4 +80,11 @@ async def export_memories(
         while part := list(islice(records, _LINES_AT_ONCE)):
             yield "".join(export_line(record) + "\n" for record in part)
 
-    return StreamingResponse(lines(), media_type=NDJSON_MEDIA_TYPES[0])
+    async def parts() -> AsyncIterator[str]:
+        # Each part waits for its key's turn at the service's threads; none is held while the client reads.
+        rest = lines()
+        while part := await work.run(next, rest, ""):
+            yield part
+            work.extend(service.config.timeout_seconds)  # a long export of a client that reads goes on
+
+    return StreamingResponse(parts(), media_type=NDJSON_MEDIA_TYPES[0])

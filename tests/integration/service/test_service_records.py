@@ -5,11 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 import time
 
 import pytest
 
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.routes import routes_memory
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
@@ -153,6 +155,21 @@ def test_a_parameter_that_is_given_twice_is_no_choice_of_the_last(client):
 
 
 # Many records
+
+
+def test_an_export_works_in_the_threads_of_the_service(client, monkeypatch):
+    """Proves: GUARD-4."""
+    seen, plain = set(), routes_memory.export_line
+
+    def export_line(record):
+        seen.add(threading.current_thread().name.rpartition("_")[0])
+        return plain(record)
+
+    monkeypatch.setattr(routes_memory, "export_line", export_line)
+    client.post("/api/memory/records", json={"records": [{**FACT, "id": f"f-{at}"} for at in range(250)]})
+    exported = [json.loads(line)["id"] for line in client.get("/api/memory/export").text.splitlines()]
+    assert exported == [f"f-{at}" for at in range(250)]
+    assert seen == {"recall-loop-service"}
 
 
 def test_a_batch_reports_on_each_record(client):
