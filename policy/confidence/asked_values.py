@@ -22,7 +22,7 @@ from recall_loop.policy.evidence.coverage import entry_terms, states_answer, syn
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, shared_words
 from recall_loop.policy.facts.persons import person_beside
-from recall_loop.policy.question.amounts import counts, counts_beside_times, tells_amount
+from recall_loop.policy.question.amounts import counts, counts_beside_times, has_number, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -30,13 +30,15 @@ from recall_loop.state.types import ContentType
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
+from recall_loop.text.time.time_expressions import without_times
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import GERMAN
+from recall_loop.text.words.languages import GERMAN, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
 # In these languages a name is told by its capital.
 _CAPITALISED = frozenset({"en", "es", "fr", "ru"})
+_SHORT_REPLY = 6
 _PLACES = frozenset({"=residence", "=work"})
 # A full stop behind a short word or a number ends no sentence.
 _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
@@ -84,9 +86,17 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     # What is said next to it may count what it is about; a time there is mostly of something else.
     if property_of(question) is AskedProperty.AGE:
         return True
+    text, beside = entry["record"]["text"], _lines_on_the_matter(question, entry)
     if PRICE in find_topics(fold(question.text), question.language):
-        return _tells_price(entry["record"]["text"]) or _tells_price(entry["window"])
-    return tells_amount(entry["record"]["text"]) or counts(entry["window"])
+        return _tells_price(text) or any(map(_tells_price, beside))
+    return tells_amount(text) or any(map(counts, beside))
+
+
+def _lines_on_the_matter(question: AnalysedQuestion, entry: PoolEntry) -> list[str]:
+    """Return the lines around a record that have a word of the question, or are as short as a reply ("340 euros")."""
+    asked = {*stems(question.text)}
+    lines = entry["window"].split("\n")
+    return [line for line in lines if len(words(line)) <= _SHORT_REPLY or not asked.isdisjoint(stems(line))]
 
 
 def _subject_of(question: AnalysedQuestion) -> frozenset[str]:
@@ -134,7 +144,12 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
 
 
 def _tells_price(text: str) -> bool:
-    return counts_beside_times(text) and counts_beside_times(without_counted(text, text_language(text)))
+    """Tell whether a text has a number that is no time and counts nothing; "un piso" has none."""
+    language = text_language(text)
+    if not counts_beside_times(text):
+        return False
+    left = without_times(without_counted(text, language))
+    return has_number(" ".join(word for word in words(left) if word not in stop_words(language)))
 
 
 _MAY_TELL = (_may_tell_amount, _may_tell_place, _may_tell_person)

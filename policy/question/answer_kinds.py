@@ -28,7 +28,9 @@ class AnswerKind(StrEnum):
 
 
 _ENGLISH = {
-    AnswerKind.NUMBER: r"how\s+(?:many|much|old|long|often|far|tall|big)\b",
+    AnswerKind.NUMBER: r"how\s+(?:many|much|old|long|often|far|tall|big)\b"
+    r"|what\s+(?:do|does|did|will|would)\s+(?:\S+\s+){1,4}(?:pay|charge|cost|owe|earn)\b"
+    r"|what(?:'s|\s+is|\s+was)\s+(?:\S+\s+){0,3}(?:price|cost|fee|rent|salary|wage)\b",
     AnswerKind.DATE: r"(?:when|what\s+(?:date|day|year|month|time)|which\s+(?:date|day|year|month))\b",
     AnswerKind.PERSON: r"(?:who|whom|whose)\b",
 }
