@@ -31,6 +31,7 @@ class AskedProperty(StrEnum):
     RESIDENCE = "residence"
     COLOUR = "colour"
     PHONE = "phone"
+    BREED = "breed"
 
 
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
@@ -96,4 +97,6 @@ def _counted(language: str) -> re.Pattern[str]:
 
 def _compiled(pattern: str, language: str) -> re.Pattern[str]:
     numbers = "|".join([r"\d+", *sorted(map(re.escape, map(fold, number_words(language))), key=len, reverse=True)])
-    return re.compile(pattern.replace("{bare}", _lists()["shared"]["bare"]).replace("{n}", f"(?:{numbers})"))
+    shared = _lists()["shared"]
+    filled = pattern.replace("{bare}", shared["bare"]).replace("{breed}", shared["breeds"])
+    return re.compile(filled.replace("{n}", f"(?:{numbers})"))

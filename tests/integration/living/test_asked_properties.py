@@ -31,6 +31,8 @@ TOLD = [
     ("What colour is the tent?", "The tent is green and weighs nine kilos."),
     ("Welche Farbe hat mein Rad?", "Mein Rad ist knallrot lackiert."),
     ("De quelle couleur est la porte ?", "La porte est peinte en vert sauge."),
+    ("¿De qué raza es nuestra perra?", "Nuestra perra es una galga adoptada."),
+    ("What breed is Pickle?", "Pickle is part Siamese, says the vet."),
     ("What is the plumber's phone number?", "The plumber is Ken, 0161 496 0000."),
 ]
 NOT_TOLD = [
@@ -58,6 +60,8 @@ NOT_TOLD = [
     ("What colour is the tent?", "Jo is lending us a big tent."),
     ("¿De qué color es Paco?", "Paco no tiene nada, solo mala leche."),
     ("邓医生的电话是多少？", "花卷换了粮，邓医生说可以。"),
+    ("What breed is Pickle?", "Pickle, small and grey, goes near nobody."),
+    ("Какой породы наша собака?", "Наша собака любит сало."),
     ("What is Mrs Holt's first name?", "I went to school with Mrs Holt's brother."),
 ]
 
