@@ -32,6 +32,8 @@ from recall_loop.text.words.tokens import content_words, stems, text_language, w
 
 # A full stop behind a short word or a number ends no sentence.
 _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
+# What stands behind it is about somebody else: "Jules 9 ans ; Ninon 5 ans".
+_PARTS = re.compile(r"[;；]")
 _OWNS = ("'s", "’s")
 # Their values are no names, which would otherwise be taken for somebody else.
 _ATTRIBUTED = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY, AskedProperty.JOB})
@@ -106,18 +108,28 @@ def _bearer_of(question: AnalysedQuestion, wanted: AskedProperty) -> frozenset[s
 
 
 def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record has a word for a name, of whom is asked about, and another name than the question's.
+
+    Where names can't be told from other words, any may be another.
+    """
     text, whose = entry["record"]["text"], asked_of(question)
-    named = wanted is AskedProperty.NAME and tells(wanted, text, text_language(text))
-    return named and not whose.isdisjoint(entry_terms(entry))
+    language = text_language(text)
+    if wanted is not AskedProperty.NAME or not tells(wanted, text, language) or whose.isdisjoint(entry_terms(entry)):
+        return False
+    return text.islower() or language in (GERMAN, CHINESE) or _has_new_name(text, question)
 
 
 def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
     text = entry["record"]["text"]
+    if len(text) > LONGEST_TELLING or subject.isdisjoint(stems(text)):  # a pronoun stands for it
+        return tells_anywhere(wanted, question, entry)
+    return any(_tells_of_in(wanted, question, subject, part) for part in _PARTS.split(text))
+
+
+def _tells_of_in(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], text: str) -> bool:
     language = text_language(text)
     told = [part for part in _SENTENCES.split(text) if part.strip()]
     has_subject = [not subject.isdisjoint(stems(part, language)) for part in told]
-    if len(text) > LONGEST_TELLING or not any(has_subject):  # a pronoun stands for it
-        return tells_anywhere(wanted, question, entry)
     near = zip(told, has_subject, [False, *has_subject], strict=False)
     telling = ((part, before) for part, has, before in near if (has or before) and _tells_in(wanted, part, question))
     asked_in = question.language
