@@ -32,6 +32,7 @@ class AskedProperty(StrEnum):
     COLOUR = "colour"
     PHONE = "phone"
     BREED = "breed"
+    MEASURE = "measure"
 
 
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
@@ -69,7 +70,9 @@ def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
 
 
 def is_word_of(wanted: AskedProperty, word: str, language: str) -> bool:
-    """Tell whether a word is one by which a property is asked for or told."""
+    """Tell whether a word is one by which a property is asked for or told, or says which name ("first")."""
+    if wanted is AskedProperty.NAME and fold(word) in _qualifiers():
+        return True
     parts = ("asked", "told") if language in _lists() else ()
     return any(_pattern(language, wanted, part).search(fold(word)) for part in parts)
 
@@ -86,6 +89,11 @@ def _lists() -> dict[str, Any]:
 
 
 @cache
+def _qualifiers() -> frozenset[str]:
+    return frozenset(_lists()["shared"]["qualifiers"].split())
+
+
+@cache
 def _pattern(language: str, wanted: AskedProperty, part: str) -> re.Pattern[str]:
     return _compiled(_lists()[language][wanted][part], language)
 
@@ -99,4 +107,5 @@ def _compiled(pattern: str, language: str) -> re.Pattern[str]:
     numbers = "|".join([r"\d+", *sorted(map(re.escape, map(fold, number_words(language))), key=len, reverse=True)])
     shared = _lists()["shared"]
     filled = pattern.replace("{bare}", shared["bare"]).replace("{breed}", shared["breeds"])
+    filled = filled.replace("{measure}", shared["measures"])
     return re.compile(filled.replace("{n}", f"(?:{numbers})"))

@@ -20,7 +20,7 @@ from recall_loop.policy.confidence.told_properties import (
 )
 from recall_loop.policy.evidence.coverage import entry_terms, states_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, shared_words
+from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, prices_in, shared_words
 from recall_loop.policy.facts.persons import person_beside
 from recall_loop.policy.question.amounts import counts, counts_beside_times, has_number, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
@@ -87,7 +87,8 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if property_of(question) is AskedProperty.AGE:
         return True
     text, beside = entry["record"]["text"], _lines_on_the_matter(question, entry)
-    if PRICE in find_topics(fold(question.text), question.language):
+    asked = fold(question.text)
+    if PRICE in find_topics(asked, question.language) or prices_in(asked, question.language):
         return _tells_price(text) or any(map(_tells_price, beside))
     return tells_amount(text) or any(map(counts, beside))
 

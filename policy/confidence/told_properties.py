@@ -34,6 +34,8 @@ from recall_loop.text.words.tokens import content_words, stems, text_language, w
 _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
 # What stands behind it is about somebody else: "Jules 9 ans ; Ninon 5 ans".
 _PARTS = re.compile(r"[;；]")
+# Words from what is asked for to its name: "our cat, an old grey one, is called Tom".
+_NEAR = 8
 _OWNS = ("'s", "’s")
 # Their values are no names, which would otherwise be taken for somebody else.
 _ATTRIBUTED = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY, AskedProperty.JOB})
@@ -192,18 +194,23 @@ def _previous(found: Sequence[str], word: str) -> str:
 
 
 def _tells_in(wanted: AskedProperty, text: str, question: AnalysedQuestion) -> bool:
-    if any(tells(wanted, text, language) for language in {question.language, text_language(text)}):
-        return True
-    return wanted is AskedProperty.NAME and _has_new_name(text, question)
+    language = text_language(text)
+    told = any(tells(wanted, text, each) for each in {question.language, language})
+    if wanted is not AskedProperty.NAME:
+        return told
+    if text.islower() or language in (GERMAN, CHINESE) or language not in person_words():
+        return told or _has_new_name(text, question)
+    return _has_new_name(text, question)
 
 
 def _has_new_name(text: str, question: AnalysedQuestion) -> bool:
-    """Tell whether a text has a name that isn't asked for and is no place's; in German right behind what is asked for.
+    """Tell whether a text has a name that isn't asked for and is no place's, near what is asked for if it has that.
 
-    There any noun has a capital.
+    In German, where any noun has a capital, it stands right behind that.
     """
     language, found = text_language(text), words(text)
     asked = {stem(word, language) for word in words(question.text)}
+    places = [at for at, word in enumerate(found) if stem(word, language) in asked]
     for name in find_entities(text):
         parts = words(name)
         known = [stem(part, language) in asked for part in parts]
@@ -214,5 +221,7 @@ def _has_new_name(text: str, question: AnalysedQuestion) -> bool:
             if any(known) or stem(before, language) in asked:
                 return True
         elif not any(known) and (language not in person_words() or before not in place_words(language)):
-            return True
+            at = found.index(parts[0])
+            if not places or any(abs(at - place) <= _NEAR for place in places):
+                return True
     return False

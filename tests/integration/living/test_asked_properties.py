@@ -33,6 +33,9 @@ TOLD = [
     ("De quelle couleur est la porte ?", "La porte est peinte en vert sauge."),
     ("¿De qué raza es nuestra perra?", "Nuestra perra es una galga adoptada."),
     ("What breed is Pickle?", "Pickle is part Siamese, says the vet."),
+    ("How tall is Theo?", "Theo is 1.92 m and still growing."),
+    ("Combien pèse Nougat ?", "Nougat fait 8 kilos."),
+    ("What is Mrs Holt's first name?", "Mrs Holt told me to call her Joan."),
     ("What is the plumber's phone number?", "The plumber is Ken, 0161 496 0000."),
 ]
 NOT_TOLD = [
@@ -62,6 +65,11 @@ NOT_TOLD = [
     ("邓医生的电话是多少？", "花卷换了粮，邓医生说可以。"),
     ("What breed is Pickle?", "Pickle, small and grey, goes near nobody."),
     ("Какой породы наша собака?", "Наша собака любит сало."),
+    ("How tall is Theo?", "Rent goes from 1,950 to 2,310 with Theo leaving."),
+    ("Сколько весит Клеопатра?", "Черепаха Клеопатра, ей 30 лет."),
+    ("¿Cuánto gana Jime?", "Jime empieza el lunes 5 de mayo de vicedirectora."),
+    ("¿Cómo se llama el novio de Paz?", "La novia se llama Paz y manda audios."),
+    ("What is Wren's last name?", "I met someone, her name is Wren."),
     ("What is Mrs Holt's first name?", "I went to school with Mrs Holt's brother."),
 ]
 
