@@ -203,7 +203,7 @@ class RunContext:
         return {**entry, **kept}  # type: ignore[typeddict-item]
 
     def _stated_of_asked(self, entry: PoolEntry) -> PoolEntry:
-        stated = as_evidence(entry, self.terms)
+        stated = as_evidence(entry, self.terms, self._answers)
         asked = self._asked_person
         return stated if asked is None or asked.said(entry) else without_lines(stated, asked.is_not_of)
 

@@ -7,7 +7,6 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 
 from recall_loop.policy.confidence.asked_properties import AskedProperty, without_counted
@@ -40,8 +39,6 @@ from recall_loop.text.words.tokens import content_words, stems, text_language, w
 _CAPITALISED = frozenset({"en", "es", "fr", "ru"})
 _SHORT_REPLY = 6
 _PLACES = frozenset({"=residence", "=work"})
-# A full stop behind a short word or a number ends no sentence.
-_SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
 
 
 def may_answer(

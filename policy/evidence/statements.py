@@ -88,14 +88,24 @@ def is_echo(text: str, asked: Sequence[str]) -> bool:
     return said[:1] == asked[:1] and jaccard(frozenset(said), frozenset(asked)) >= _ECHO
 
 
-def as_evidence(entry: PoolEntry, asked: frozenset[str] = frozenset()) -> PoolEntry:
+def as_evidence(
+    entry: PoolEntry, asked: frozenset[str] = frozenset(), answers: Callable[[PoolEntry], bool] | None = None
+) -> PoolEntry:
     """Return an entry with nothing but statements in its text, and in its window in place of the whole text.
 
     Its alignment is that of the whole text. It is left out where what the text asks, and not what it states, has the
-    words of the question, and the similarity then counts as far as the statements have them; `asked` are their stems.
+    words of the question, and the similarity then counts as far as the statements have them. So it does where the same
+    was asked just before, and the entry has neither words of the question nor what it asks for.
+
+    Args:
+        entry: the record.
+        asked: the stems of the question.
+        answers: as in `states_something`.
     """
     record, stated = entry["record"], evidence_text(entry)
     if stated == record["text"]:
+        if answers is not None and _asked_before(entry, asked) and not answers(entry):
+            return {**entry, "similarity": entry["similarity"] * _LEAST_TOLD}
         return entry
     window = entry["window"].replace(record["text"], stated)
     told, said = asked & set(stems(stated)), asked & set(stems(record["text"]))
@@ -103,6 +113,15 @@ def as_evidence(entry: PoolEntry, asked: frozenset[str] = frozenset()) -> PoolEn
     if 2 * len(told) >= len(said):
         return evidence
     return {**evidence, "alignment": [], "similarity": entry["similarity"] * max(len(told) / len(said), _LEAST_TOLD)}
+
+
+def _asked_before(entry: PoolEntry, asked: frozenset[str]) -> bool:
+    """Tell whether the turn before a message asks most of the question, and the message has no word of it."""
+    text = entry["record"]["text"]
+    before, separator, _ = entry["window"].partition("\n" + text)
+    if not separator or not asked.isdisjoint(stems(text)) or 2 * len(asked & set(stems(before))) <= len(asked):
+        return False
+    return SpeechAct.QUESTION in speech_acts(before)
 
 
 def without_lines(entry: PoolEntry, is_left_out: Callable[[str], bool]) -> PoolEntry:

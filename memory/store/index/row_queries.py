@@ -24,7 +24,7 @@ from recall_loop.memory.store.tables.database import (
     ids_json,
 )
 from recall_loop.memory.store.tables.predicate import UNEXPIRED
-from recall_loop.memory.store.tables.record_queries import Row, neighbour_rowids, neighbours
+from recall_loop.memory.store.tables.record_queries import Row, rows_beside
 from recall_loop.memory.store.tables.trajectory_predicate import score_sql, text_sql
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ def next_expiry(sidecar: Database, tenant: str, moment: int) -> int | None:
     return None if found is None else int(found)
 
 
-def rows_beside(sidecar: Database, rowids: NDArray[np.int64]) -> set[int]:
-    """Return the messages that stand before or after some rows in their threads."""
+def read_rows_beside(sidecar: Database, rowids: NDArray[np.int64]) -> set[int]:
+    """Return the messages in whose windows some rows may stand."""
     if not len(rowids):
         return set()
     with sidecar.reading() as connection:
-        return neighbour_rowids(neighbours(connection, rowids))
+        return rows_beside(connection, rowids)
 
 
 def matching_rowids(

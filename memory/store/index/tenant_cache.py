@@ -128,7 +128,7 @@ class TenantCache:
                 else:
                     self.beside_expired.difference_update(found.rowids.tolist())
                     late = row_queries.expired_rowids(self.database, self.tenant, 0, self.moment, found.rowids)
-                    self.beside_expired |= row_queries.rows_beside(self.database, late)
+                    self.beside_expired |= row_queries.read_rows_beside(self.database, late)
                 self._take_over(None if found is None else found.rowids)
                 self.version = version if found is None else found.version
 
@@ -142,7 +142,7 @@ class TenantCache:
             with self._forgotten_on_error():
                 self.moment, self.next_expiry = now, _NEVER if following is None else following
                 if len(gone):
-                    beside = row_queries.rows_beside(self.database, gone)
+                    beside = row_queries.read_rows_beside(self.database, gone)
                     self.beside_expired |= beside
                     for rowid in beside:
                         self.rows.pop(rowid, None)

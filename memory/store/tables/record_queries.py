@@ -36,12 +36,18 @@ SELECT s.value, c.root, json_extract(b.record, '$.valid_until')
 FROM chain c JOIN bodies b ON b.rowid = c.number, json_each(b.record, '$.source_ids') s ORDER BY 3"""
 
 _LINKS = f"""SELECT r.rowid,
- (SELECT {{before}} FROM records p WHERE p.thread = r.thread
+ (SELECT {{before}} FROM records p WHERE p.thread = r.thread {{skipped}}
    AND (p.order_key, p.rowid) < (r.order_key, r.rowid) ORDER BY p.order_key DESC, p.rowid DESC LIMIT 1),
  (SELECT {{after}} FROM records n WHERE n.thread = r.thread
    AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
 FROM records r WHERE r.rowid {AMONG_ROWS} AND r.thread IS NOT NULL"""
-_NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid")
+_NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid", skipped="")
+# A refusal says nothing, and what stands before it is what a later turn may answer: "When does the loan end?", "I don't
+# know", "In May, says the bank" (LIVE-2).
+_REFUSES = f"{{}}.acts = {SpeechAct.NON_ANSWER.bit}"
+_BEHIND_REFUSALS = f"""SELECT (SELECT n.rowid FROM records n WHERE n.thread = r.thread AND NOT {_REFUSES.format("n")}
+   AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
+FROM records r WHERE r.rowid {AMONG_ROWS} AND r.thread IS NOT NULL"""
 # A turn that states nothing is no context of the turn before it: a question would make whatever was said ahead of it
 # look like its answer. A question or request is context of the next turn, which may be the reply (LIVE-2).
 _STATES = f"({{0}}.acts = 0 OR {{0}}.acts & {SpeechAct.STATEMENT.bit} != 0)"
@@ -53,6 +59,7 @@ _STAYS = f"({{0}}.expires_at IS NULL OR {{0}}.expires_at >= r.expires_at - {_EXP
 _CONTEXT = _LINKS.format(
     before=f"CASE WHEN ({_STATES.format('p')} OR {_ASKS}) AND {_STAYS.format('p')} THEN p.rowid END",
     after=f"CASE WHEN {_STATES.format('n')} AND {_STAYS.format('n')} THEN n.rowid END",
+    skipped=f"AND NOT {_REFUSES.format('p')}",
 )
 ThreadLinks = dict[int, tuple[int | None, int | None]]
 
@@ -234,10 +241,12 @@ def superseded_sources(database: Database, scope: Scope, ids: Iterable[str]) -> 
     return {source: (by, until) for source, by, until in database.fetch(query, params)}
 
 
-def neighbours(connection: Connection, rowids: Iterable[int]) -> ThreadLinks:
-    """Return previous and next row of each message that has a thread."""
-    found = connection.execute(_NEIGHBOURS, (ids_json(rowids),))
-    return {rowid: (before, after) for rowid, before, after in found}
+def rows_beside(connection: Connection, rowids: Iterable[int]) -> set[int]:
+    """Return the rows in whose windows some messages may stand: those beside them, and those behind refusals of them."""
+    among = ids_json(rowids)
+    found = connection.execute(_NEIGHBOURS, (among,)).fetchall()
+    beside = neighbour_rowids({rowid: (before, after) for rowid, before, after in found})
+    return beside.union(row for (row,) in connection.execute(_BEHIND_REFUSALS, (among,)) if row is not None)
 
 
 def context_links(connection: Connection, rowids: Iterable[int]) -> ThreadLinks:

@@ -19,7 +19,7 @@ from recall_loop.memory.store.encoding.indexing import (
     kind_and_text,
 )
 from recall_loop.memory.store.tables.database import AMONG_ROWS, PENDING, ids_json
-from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links, neighbour_rowids, neighbours
+from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links, neighbour_rowids, rows_beside
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
@@ -108,8 +108,8 @@ def reindex(
         The rows that are now pending for Chroma.
     """
     known = dict(written or {})
-    links = neighbours(connection, changed) if context_windows else {}
-    others = {*touched, *neighbour_rowids(links)}.difference(changed)
+    beside = rows_beside(connection, changed) if context_windows else set()
+    others = {*touched, *beside}.difference(changed)
     affected = others.union(changed)
     links = context_links(connection, affected) if context_windows else {}
     parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known

@@ -57,3 +57,36 @@ def test_an_answer_beside_the_question_still_counts(question: str, said: str) ->
         memory.add([said, "The bins go out on Tuesday."], user_id="ada")
         result = memory.recall(question, user_id="ada")
     assert result.facts[0].text == said and said in result.context
+
+
+def test_what_was_said_after_it_wasnt_known_is_the_answer() -> None:
+    """Proves: LIVE-2."""
+    asked = "How long does the loan for the van run?"
+    with Memory() as memory:
+        memory.add(
+            [
+                {"role": "user", "content": "The van needs a new exhaust before the inspection."},
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": "I don't know, you haven't told me yet."},
+                {"role": "user", "content": "My wife says until February 2026."},
+                {"role": "user", "content": "We loaded the van with a long table for the fair."},
+            ],
+            user_id="ada",
+        )
+        result = memory.recall(asked, user_id="ada")
+    assert result.facts[0].text == "My wife says until February 2026."
+
+
+def test_what_was_said_of_something_else_after_it_wasnt_known_is_none() -> None:
+    """Proves: LIVE-2, CONF-3."""
+    asked = "How long does the loan for the van run?"
+    with Memory() as memory:
+        memory.add(
+            [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": "I don't know, you haven't told me yet."},
+                {"role": "user", "content": "The choir sang beautifully, by the way."},
+            ],
+            user_id="ada",
+        )
+        assert memory.recall(asked, user_id="ada").confidence.label == "low"

@@ -111,6 +111,20 @@ def test_index_text_names_label_subject_and_author(store):
     }
 
 
+def test_the_window_behind_a_refusal_has_what_was_asked_before_it(store):
+    """Proves: STORE-7, LIVE-2."""
+    refusal = {"role": "assistant", "text": "I don't know that yet."}
+    store.upsert([turn("1", "How old is he?"), turn("2", **refusal), turn("3", "Twelve in May")])
+    assert windows(store)["3"] == "How old is he?\nTwelve in May"
+    store.upsert([turn("1", "How tall is he?")])
+    assert windows(store)["3"] == "How tall is he?\nTwelve in May"
+    store.upsert([turn("2", "He is ill.")])
+    assert windows(store)["3"] == "He is ill.\nTwelve in May"
+    store.upsert([turn("2", **refusal)])
+    store.delete(["1"])
+    assert windows(store)["3"] == "Twelve in May"
+
+
 def test_windows_follow_inserts_replacements_moves_and_deletes(store):
     """Proves: STORE-7."""
     store.upsert([turn("1", "one", position=1), turn("3", "three", position=3)])
