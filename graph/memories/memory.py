@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from recall_loop.graph.memories.memory_reading import FiltersInput, MemoryReading, checked_filters
+from recall_loop.graph.memories.memory_reading import FiltersInput, MemoryReading, chosen_filters
 from recall_loop.graph.memories.opening_place import open_place
 from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult, add_records, addition_owner
 from recall_loop.memory.store.forgetting import ForgetReport
@@ -18,7 +18,7 @@ from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record
-from recall_loop.state.scope import Filters, RetentionRule
+from recall_loop.state.scope import RetentionRule
 from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import ContentType, Role
 
@@ -222,7 +222,7 @@ class Memory(MemoryReading):
             StoreError: the store can't be written.
         """
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
-        chosen = None if filters is None else validate_model(Filters, checked_filters(filters), "filters")
+        chosen = chosen_filters(filters)
         if rule is not None and not isinstance(rule, RetentionRule | Mapping):
             raise InvalidInputError("rule", rule, "a RetentionRule, or a mapping with its fields")
         named = None if rule is None else validate_model(RetentionRule, rule, "rule")

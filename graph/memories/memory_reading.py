@@ -159,8 +159,7 @@ class MemoryReading:
         """
         limit = validate_model(_ListLimit, {"limit": limit}).limit
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
-        chosen = validate_model(Filters, checked_filters(filters), "filters") if filters is not None else None
-        return self.store.newest(reach, chosen, content_types, after=after, limit=limit)
+        return self.store.newest(reach, chosen_filters(filters), content_types, after=after, limit=limit)
 
     def history(
         self,
@@ -258,3 +257,8 @@ def checked_filters(filters: FiltersInput | None) -> FiltersInput:
     if filters is not None and not isinstance(filters, Filters | Mapping):
         raise InvalidInputError("filters", filters, "Filters, or a mapping with its fields")
     return {} if filters is None else filters
+
+
+def chosen_filters(filters: FiltersInput | None) -> Filters | None:
+    """Return validated filters; raises as `checked_filters`."""
+    return None if filters is None else validate_model(Filters, checked_filters(filters), "filters")

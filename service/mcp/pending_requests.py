@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
@@ -49,7 +49,30 @@ class PendingRequests:
             return
 
 
-class SettlingStream:
+class WrappedStream:
+    """A stream of the SDK that is opened and closed as the one it stands for."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Enter the stream."""
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Leave the stream."""
+        handled: bool | None = await self._stream.__aexit__(kind, error, trace)
+        return handled
+
+
+class SettlingStream(WrappedStream):
     """A stream to write to, which notes the answers that are sent.
 
     Args:
@@ -58,25 +81,10 @@ class SettlingStream:
     """
 
     def __init__(self, write: Stream, pending: PendingRequests) -> None:
-        self._write, self._pending = write, pending
+        super().__init__(write)
+        self._pending = pending
 
     async def send(self, message: SessionMessage) -> None:
         """Send a message."""
-        await self._write.send(message)
+        await self._stream.send(message)
         self._pending.note_sent(message.message)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._write.aclose()
-
-    async def __aenter__(self) -> SettlingStream:
-        """Enter the stream."""
-        await self._write.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Leave the stream."""
-        handled: bool | None = await self._write.__aexit__(kind, error, trace)
-        return handled

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
-from recall_loop.service.mcp.pending_requests import PendingRequests, Stream
+from recall_loop.service.mcp.pending_requests import PendingRequests, Stream, WrappedStream
 
 
-class AnsweringStream:
+class AnsweringStream(WrappedStream):
     """The messages of a stream; what can't be read is answered with an error, and left out.
 
     Args:
@@ -24,20 +23,21 @@ class AnsweringStream:
     """
 
     def __init__(self, read: Stream, write: Stream, pending: PendingRequests) -> None:
-        self._read, self._write, self._pending = read, write, pending
+        super().__init__(read)
+        self._write, self._pending = write, pending
 
     @property
     def last_context(self) -> Any:
         """What the SDK keeps beside a message."""
-        return getattr(self._read, "last_context", None)
+        return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
-        return await self._readable(self._read.receive)
+        return await self._readable(self._stream.receive)
 
     async def __anext__(self) -> SessionMessage | Exception:
         """Return the next message, if there is one."""
-        return await self._readable(self._read.__anext__)
+        return await self._readable(self._stream.__anext__)
 
     async def _readable(self, following: Callable[[], Awaitable[Any]]) -> SessionMessage | Exception:
         try:
@@ -53,25 +53,9 @@ class AnsweringStream:
             self._pending.note_read(message.message)
         return message
 
-    def __aiter__(self) -> AnsweringStream:
+    def __aiter__(self) -> Self:
         """Return the stream itself."""
         return self
-
-    async def aclose(self) -> None:
-        """Close the stream that is read."""
-        await self._read.aclose()
-
-    async def __aenter__(self) -> AnsweringStream:
-        """Enter the stream that is read."""
-        await self._read.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Leave the stream that is read."""
-        handled: bool | None = await self._read.__aexit__(kind, error, trace)
-        return handled
 
 
 def _answer(error: ValidationError) -> JSONRPCError | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,21 +91,30 @@ def read_page(database: Database, predicate: Predicate, after: str, limit: int) 
     Raises:
         StoreUnavailableError: SQLite fails; so for the other functions.
     """
-    # Bodies stay out of the statement that sorts: of a filtered scope SQLite may have to sort every row.
     query = f"SELECT r.rowid, r.id FROM records r WHERE {predicate.where} AND r.id > ? ORDER BY r.id LIMIT ?"
+    return _read_page(database, query, (*predicate.params, after), limit, lambda rowid, record_id: record_id)
+
+
+def _read_page(
+    database: Database, query: str, params: Sequence[Any], limit: int, place_of: Callable[[int, Any], str]
+) -> RecordPage:
+    """Return a page of the rows of `query`; `place_of` makes of a row what the next page begins after.
+
+    Bodies stay out of the statement that sorts: of a filtered scope SQLite may have to sort every row.
+    """
     records: list[Record] = []
     characters = 0
     with database.reading() as connection:
-        rows = connection.execute(query, (*predicate.params, after, limit + 1)).fetchall()
-        for number, (rowid, record_id) in enumerate(rows[:limit], start=1):
-            found = connection.execute(_BODY, (rowid,)).fetchone()
+        rows = connection.execute(query, (*params, limit + 1)).fetchall()
+        for number, row in enumerate(rows[:limit], start=1):
+            found = connection.execute(_BODY, row[:1]).fetchone()
             if found is None:  # deleted since
                 continue
             records.append(_record(database, *found))
             characters += len(found[1])
             if characters >= _PAGE_CHARACTERS and number < len(rows):
-                return RecordPage(tuple(records), record_id)
-    return RecordPage(tuple(records), rows[limit - 1][1] if len(rows) > limit else None)
+                return RecordPage(tuple(records), place_of(*row))
+    return RecordPage(tuple(records), place_of(*rows[limit - 1]) if len(rows) > limit else None)
 
 
 _NEWEST_FIRST = "ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid DESC LIMIT ?"
@@ -118,19 +127,7 @@ def read_newest(database: Database, predicate: Predicate, after: str, limit: int
     """Return the next page of the records that a predicate allows, newest first; see `MemoryStore.newest`."""
     rest, place = _place_after(after)
     query = f"SELECT r.rowid, r.created_at FROM records r WHERE {predicate.where} AND {rest} {_NEWEST_FIRST}"
-    records: list[Record] = []
-    characters = 0
-    with database.reading() as connection:
-        rows = connection.execute(query, (*predicate.params, *place, limit + 1)).fetchall()
-        for number, row in enumerate(rows[:limit], start=1):
-            found = connection.execute(_BODY, row[:1]).fetchone()
-            if found is None:  # deleted since
-                continue
-            records.append(_record(database, *found))
-            characters += len(found[1])
-            if characters >= _PAGE_CHARACTERS and number < len(rows):
-                return RecordPage(tuple(records), _place_of(*row))
-    return RecordPage(tuple(records), _place_of(*rows[limit - 1]) if len(rows) > limit else None)
+    return _read_page(database, query, (*predicate.params, *place), limit, _place_of)
 
 
 def _place_of(rowid: int, created: int | None) -> str:

@@ -133,35 +133,12 @@ def reindex(
 
 def _load(connection: Connection, rowids: Iterable[int]) -> dict[int, WindowRow]:
     found: dict[int, WindowRow] = {}
-    for (
-        rowid,
-        tenant,
-        key,
-        revision,
-        body,
-        checksum,
-        terms,
-        window,
-        own,
-        context,
-        commit,
-        *owners,
-    ) in connection.execute(_PARTS, (ids_json(rowids),)):
-        vector = np.frombuffer(own, dtype=np.float16)
+    for row in connection.execute(_PARTS, (ids_json(rowids),)):
+        rowid, tenant, key, revision, body, checksum, terms, window, own, context, commit, *owners = row
+        text, vector = kind_and_text(body)[1], np.frombuffer(own, dtype=np.float16)
         facets = facet_tokens(tenant, owners)
         found[rowid] = WindowRow(
-            tenant,
-            key,
-            revision,
-            body,
-            checksum,
-            kind_and_text(body)[1],
-            terms,
-            vector,
-            facets,
-            commit,
-            window,
-            context,
+            tenant, key, revision, body, checksum, text, terms, vector, facets, commit, window, context
         )
     return found
 
@@ -209,14 +186,8 @@ def _save(connection: Connection, rows: Sequence[_Indexed], number: int) -> None
     """Write what was worked out, new records as commit `number`; the index's old entry goes where there was one."""
     whole = [row for row in rows if row.part.window is None]
     rest = [row for row in rows if row.part.window is not None]
-    connection.executemany(
-        _BODIES,
-        [(row.rowid, row.part.body, row.part.terms, row.window) for row in whole],
-    )
-    connection.executemany(
-        _VECTORS,
-        [(row.rowid, row.part.own.tobytes(), row.context) for row in whole],
-    )
+    connection.executemany(_BODIES, [(row.rowid, row.part.body, row.part.terms, row.window) for row in whole])
+    connection.executemany(_VECTORS, [(row.rowid, row.part.own.tobytes(), row.context) for row in whole])
     connection.executemany('UPDATE bodies SET "window" = ? WHERE rowid = ?', [(row.window, row.rowid) for row in rest])
     connection.executemany("UPDATE vectors SET context = ? WHERE rowid = ?", [(row.context, row.rowid) for row in rest])
     connection.executemany("DELETE FROM fts WHERE rowid = ?", [(row.rowid,) for row in rows if row.part.revision])
