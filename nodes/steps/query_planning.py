@@ -7,7 +7,8 @@ from typing import Any
 
 from langgraph.types import StreamWriter
 
-from recall_loop.memory.search.query.fuzzy import ReadableVocabulary, SpellingVocabulary, corrected_query
+from recall_loop.memory.search.query.fuzzy import corrected_query
+from recall_loop.memory.search.query.spelling import ReadableVocabulary, SpellingVocabulary
 from recall_loop.nodes.model.llm_answer import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.run_context import RunContext

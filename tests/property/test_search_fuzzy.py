@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from recall_loop.memory.search.query.fuzzy import (
     MOST_VARIANTS,
     WEIGHTS,
-    SpellingVocabulary,
     corrected_query,
     expand_query,
 )
-from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
+from recall_loop.memory.search.query.spelling import SpellingIndex, SpellingVocabulary, has_digit
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import stems, words
 from recall_loop.text.words.verb_forms import word_events

@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from recall_loop.memory.search.query.lexical import TermGroup, has_digit
+from recall_loop.memory.search.query.lexical import TermGroup
+from recall_loop.memory.search.query.spelling import has_digit
 
 COMPOUNDING = frozenset({"da", "de", "et", "fi", "hu", "nb", "nl", "nn", "no", "sv"})
 """Languages that write compounds as one word."""

@@ -20,7 +20,7 @@ from recall_loop.memory.search.present.result_display import (
     truncate_text,
     truncate_texts,
 )
-from recall_loop.memory.search.query.query_preparation import apply_time_suffix
+from recall_loop.memory.search.query.parsed_queries import apply_time_suffix
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType

@@ -9,11 +9,10 @@ import pytest
 from recall_loop.memory.search.query.fuzzy import (
     MOST_VARIANTS,
     WEIGHTS,
-    SpellingVocabulary,
     corrected_query,
     expand_query,
 )
-from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
+from recall_loop.memory.search.query.spelling import SpellingIndex, SpellingVocabulary, has_digit
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.search import SearchParams
 from recall_loop.text.words.stemming import stem

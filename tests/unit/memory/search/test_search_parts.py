@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.query.lexical import bm25, idf
-from recall_loop.memory.search.query.query_preparation import parse_queries
+from recall_loop.memory.search.query.parsed_queries import parse_queries
 from recall_loop.memory.search.scoring.fusion import (
     Fusion,
     combine_similarities,
