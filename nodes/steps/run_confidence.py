@@ -1,0 +1,86 @@
+"""How sure a result is: its components, signals, scores and label (CONF)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.nodes.steps.selected_facts import select_facts
+from recall_loop.policy.confidence.asked_values import may_answer
+from recall_loop.policy.confidence.confidence_mapping import Calibration
+from recall_loop.policy.confidence.confidence_score import (
+    RAW_SCORE,
+    ConfidenceInputs,
+    compute_confidence,
+    compute_confidence_score,
+    confidence_components,
+    should_abstain,
+)
+from recall_loop.policy.confidence.confidence_signals import SIGNAL_DEPTH, confidence_signals
+from recall_loop.policy.evidence.coverage import compute_coverage
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.state.agent_state import AgentState
+from recall_loop.state.run.state_entries import PoolEntry
+
+# Share of its similarity that a fact keeps as evidence where an event in it tells nothing of the state asked for.
+_MISLEADING = 0.6
+
+
+def measure_confidence(
+    state: AgentState, run: RunContext, ranked: Sequence[RankedEntry], calibration: Calibration
+) -> tuple[dict[str, Any], bool]:
+    """Return components, signals, scores, and label (CONF), and whether memory probably holds no answer.
+
+    Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
+    """
+    ranked = _evidence(ranked, run)
+    parts = confidence_components(
+        ConfidenceInputs(
+            ranked=ranked,
+            coverage=state["coverage_score"],
+            best_single=state["single_coverage"],
+            calls=state["tool_calls"],
+            least_similarity=run.settings.novelty_min_similarity,
+        )
+    )
+    examined = ranked
+    if run.settings.max_facts < SIGNAL_DEPTH:
+        examined = _evidence(select_facts(state, run, SIGNAL_DEPTH), run)
+    first = [run.supported_facets(item.entry) for item in examined[:1]]
+    signals = confidence_signals(examined, run.question, compute_coverage(state["facets"], first).best_single)
+    raw = compute_confidence_score(parts)
+    values = {RAW_SCORE: raw, **parts, **signals}
+    calibration = calibration.for_values(values)
+    score, answerable = calibration.score(values), calibration.answer_probability(values)
+    if not ranked:
+        score, answerable = 0.0, None if answerable is None else 0.0
+    thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
+    least = calibration.answerable.abstain_below if calibration.answerable else None
+    abstains = should_abstain(answerable, run.settings, least)
+    figures = {
+        "label": compute_confidence(score, parts, run.settings, thresholds, abstains=abstains).value,
+        "score": score,
+        "answerable": answerable,
+        "raw_score": raw,
+        "components": parts,
+        "signals": signals,
+        "calibration_id": calibration.id,
+    }
+    return figures, abstains
+
+
+def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
+    """Return the facts that state what may be asked for, with only that: nothing else makes a result surer (LIVE-2).
+
+    What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
+    """
+    of_another = {item.id for item in ranked if run.tells_of_another(item.entry)}
+    stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
+    told = may_answer(run.question, stating, of_another)
+    return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
+
+
+def _judged(entry: PoolEntry, misleading: bool) -> PoolEntry:
+    return {**entry, "similarity": _MISLEADING * entry["similarity"]} if misleading else entry
