@@ -1,4 +1,4 @@
-"""The SQLite sidecar: connections, transactions and the generation marker.
+"""The SQLite sidecar: reads, transactions, damage and the generation marker.
 
 It is the commit point of every write and the source of every read; Chroma follows it.
 """
@@ -17,36 +17,17 @@ from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
+from recall_loop.memory.store.sqlite.sqlite_connection import SqliteConnection, open_connection, roll_back
 from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
 from recall_loop.memory.store.sqlite.sqlite_errors import is_damage, is_lexical, reads_lexical
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
-from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
 from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
 from recall_loop.memory.store.tables.upgrades import read_generation
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
 
-_BUSY_MS = 10_000
-# Each thread that reads has a connection of its own; pages beyond its cache come from the operating system's.
-_READER_CACHE_KIB, _WRITER_CACHE_KIB = 4_000, 8_000
-_NEXT_COMMIT = f"""INSERT INTO meta VALUES ('{COMMIT_META_KEY}', '1')
-ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value"""
 # Raised by work with a row that isn't the one that was written; a text that can't be decoded is a ValueError too.
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
-
-
-class _Connection(sqlite3.Connection):
-    """A connection that knows how rows and commits are numbered in a file with one writer."""
-
-    def new_rowids(self, count: int) -> range:
-        """Return rowids that no row has had; see `Connection`."""
-        last = self.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-        first = int(last[0]) + 1 if last else 1
-        return range(first, first + count)
-
-    def next_commit(self) -> int:
-        """Return the number of the commit that the current transaction leads to; every call takes one."""
-        return int(self.execute(_NEXT_COMMIT).fetchone()[0])
 
 
 class SqliteDatabase:
@@ -77,8 +58,8 @@ class SqliteDatabase:
         self.other_side: Callable[[int], str | None] | None = None
         self._local = threading.local()
         self._lock = ProcessLock()
-        self._readers: list[tuple[threading.Thread, _Connection]] = []
-        self._writer: _Connection | None = None
+        self._readers: list[tuple[threading.Thread, SqliteConnection]] = []
+        self._writer: SqliteConnection | None = None
         self._closed = False
         try:
             if not read_only:
@@ -91,43 +72,12 @@ class SqliteDatabase:
             self.close()
             raise self.wrap_error(error, f"{file}: the sidecar can't be opened") from error
 
-    def _connect(self) -> _Connection:
-        target = ":memory:" if self.file is None else self._uri(self.file)
-        connection = sqlite3.connect(
-            target, uri=True, isolation_level=None, check_same_thread=False, factory=_Connection
-        )
-        try:
-            self._configure(connection)
-        except (sqlite3.Error, UnicodeDecodeError):
-            connection.close()
-            raise
-        return connection
-
-    def _uri(self, file: Path) -> str:
-        base = file.absolute().as_uri()
-        if not self.read_only:
-            return base
-        # Without a write-ahead file and in a folder that can't be written, SQLite needs to be told.
-        sealed = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
-        return f"{base}?mode=ro" + ("&immutable=1" if sealed else "")
-
-    def _configure(self, connection: _Connection) -> None:
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        reads = self.file is not None and (self.read_only or self._writer is not None)
-        connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB if reads else _WRITER_CACHE_KIB}")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        if self.file is None:
-            return
-        if reads:
-            connection.execute("PRAGMA query_only = ON")
-            return
-        connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA journal_mode = WAL")
-        # FULL syncs the write-ahead file at every commit: a commit survives a power loss too.
-        connection.execute("PRAGMA synchronous = FULL")
+    def _connect(self) -> SqliteConnection:
+        reads = self.read_only or self._writer is not None
+        return open_connection(self.file, read_only=self.read_only, reads=reads)
 
     @contextmanager
-    def reading(self) -> Iterator[_Connection]:
+    def reading(self) -> Iterator[SqliteConnection]:
         """Give a connection that sees committed rows.
 
         Raises:
@@ -153,10 +103,10 @@ class SqliteDatabase:
         with self.reading() as connection:
             return connection.execute(query, params).fetchall()
 
-    def _reader(self) -> _Connection:
+    def _reader(self) -> SqliteConnection:
         if self._closed:
             raise StoreUnusableError("the store is closed")
-        connection: _Connection | None = getattr(self._local, "connection", None)
+        connection: SqliteConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._connect()
             with self._lock:
@@ -168,7 +118,7 @@ class SqliteDatabase:
             self._local.connection = connection
         return connection
 
-    def _open_writer(self) -> _Connection:
+    def _open_writer(self) -> SqliteConnection:
         if self._closed:
             raise StoreUnusableError("the store is closed")
         if self._writer is None:
@@ -176,7 +126,7 @@ class SqliteDatabase:
         return self._writer
 
     @contextmanager
-    def transaction(self) -> Iterator[_Connection]:
+    def transaction(self) -> Iterator[SqliteConnection]:
         """Give the writing connection inside a transaction: all of it is committed, or nothing.
 
         Raises:
@@ -190,14 +140,14 @@ class SqliteDatabase:
                 yield connection
                 connection.execute("COMMIT")
             except (sqlite3.Error, MemoryError) as error:
-                _roll_back(connection)
+                roll_back(connection)
                 raise self.wrap_error(error, "the sidecar can't be written", connection) from error
             except _ROW_ERRORS as error:
-                _roll_back(connection)
+                roll_back(connection)
                 self._check_rows(error, connection)
                 raise
             except BaseException:
-                _roll_back(connection)
+                roll_back(connection)
                 raise
 
     def exclusive(self, tenants: Iterable[str] | None) -> AbstractContextManager[object]:
@@ -205,7 +155,7 @@ class SqliteDatabase:
         del tenants
         return nullcontext()
 
-    def _check_rows(self, error: Exception, connection: _Connection) -> None:
+    def _check_rows(self, error: Exception, connection: SqliteConnection) -> None:
         """Look for damage behind an error of Python's, met while rows were worked with.
 
         Raises:
@@ -219,7 +169,7 @@ class SqliteDatabase:
         self,
         error: sqlite3.Error | MemoryError | UnicodeDecodeError,
         words: str,
-        connection: _Connection | None = None,
+        connection: SqliteConnection | None = None,
     ) -> StoreUnavailableError:
         """Return the typed error for one of SQLite's, and note damage for the next open.
 
@@ -336,8 +286,3 @@ class SqliteDatabase:
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
-
-
-def _roll_back(connection: _Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
