@@ -25,10 +25,11 @@ from recall_loop.llm.endpoint.providers import (
     provider_of,
     settings_for_model,
 )
+from recall_loop.llm.structured.ask_budget import CallPolicy
 from recall_loop.llm.structured.drivers import drive
 from recall_loop.llm.structured.llm_tracing import CallObserver
 from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name, reply_schema
-from recall_loop.llm.structured.structured_output import CallPolicy, ChatReply, FallbackChain, ModelConnection
+from recall_loop.llm.structured.structured_output import ChatReply, FallbackChain, ModelConnection
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings

@@ -6,8 +6,7 @@ A generator without I/O: it yields calls and pauses and is sent their outcomes.
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +26,7 @@ from recall_loop.llm.endpoint.failures import (
     classify_error,
     unclassified_error,
 )
+from recall_loop.llm.structured.ask_budget import AskBudget, CallPolicy
 from recall_loop.llm.structured.drivers import (
     DriverStep,
     ModelCall,
@@ -43,43 +43,21 @@ from recall_loop.llm.structured.output_methods import (
     call_bounds,
     reply_schema,
 )
-from recall_loop.llm.structured.reply_parsing import ParsedReply, parse_reply, parse_truncated_reply, validate_reply
+from recall_loop.llm.structured.reply_parsing import parse_reply, parse_truncated_reply, validate_reply
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.telemetry.logs import log_failure
-from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 
 # LangGraph hides the tokens of runs with this tag: half an object of JSON is nothing for a chat window.
 _HIDDEN = "nostream"
-# Tokens around each prompt that belong to no text: roles and separators of two messages.
-_FRAME_TOKENS = 12
 # A call that was given less than this share of the timeout says nothing about the endpoint's health.
 _FAIR_SHARE = 0.5
-# Where a request has less time than the timeout, a call gets this share, and at least so many seconds: the rest is
-# for the search without the model.
-_HURRIED_SHARE = 0.5
-_MIN_SECONDS = 0.05
-# Seconds that a server's Retry-After is waited out at most, and that it keeps the endpoint alone at most.
-_MAX_WAIT = 5.0
-_MAX_COOLDOWN = 300.0
 # Failures before which the server has read the prompt, and may count it.
 _PROMPT_COUNTED_REASONS = frozenset(
     {FailureReason.TIMEOUT, FailureReason.TIME_LIMIT, FailureReason.EMPTY, FailureReason.ERROR}
 )
-
-
-@dataclass(frozen=True)
-class CallPolicy:
-    """How a client treats its endpoint: seconds, tokens and tries (see `Settings.llm_*`)."""
-
-    timeout_seconds: float
-    reply_tokens: int
-    retries: int
-    backoff_seconds: float
-    cooldown_seconds: float
-    clock: Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -114,16 +92,10 @@ class FallbackChain(Generic[T]):
 
     def __init__(self, connection: ModelConnection, prompt: RenderedPrompt, schema: type[T], limits: Limits) -> None:
         self._connection, self._endpoint, self._policy = connection, connection.endpoint, connection.policy
-        self._prompt, self._schema, self._limits = prompt, schema, limits
-        self._started = self._policy.clock()
-        self._tokens = 0
-        self._retries = self._policy.retries
+        self._prompt, self._schema = prompt, schema
+        self._budget = AskBudget(self._policy, limits, prompt, reply_schema(schema).tokens)
         self._trial = False
         self._streams = True
-        self._attempts: list[tuple[str, str]] = []
-        self._prompt_tokens = (
-            estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + reply_schema(schema).tokens + _FRAME_TOKENS
-        )
 
     def steps(self, stream: bool) -> StepGenerator[ChatReply[T]]:
         """Yield the calls and pauses, and return what came of them. It raises nothing."""
@@ -133,7 +105,7 @@ class FallbackChain(Generic[T]):
             return self._failed(unclassified_error(error))
 
     def _try_methods(self, stream: bool) -> StepGenerator[ChatReply[T]]:
-        blocked = self._limit_error()
+        blocked = self._budget.limit_error()
         if blocked is not None:
             return self._failed(blocked)
         refused: set[str] = set()
@@ -144,7 +116,7 @@ class FallbackChain(Generic[T]):
                 found = yield from self._try_method(name, stream)
                 if not isinstance(found, CallError):
                     self._endpoint.record_success(name)
-                    return ChatReply(found, None, self._usage(), name, tuple(self._attempts))
+                    return ChatReply(found, None, self._budget.usage(), name, tuple(self._budget.attempts))
                 last = found
                 if not found.try_next_method:
                     return self._failed(found)
@@ -160,7 +132,7 @@ class FallbackChain(Generic[T]):
     def _try_method(self, name: str, stream: bool) -> Generator[DriverStep, StepOutcome, T | CallError]:
         """Ask with one method, with retries; return the value, or the error that ends the method."""
         while True:
-            blocked = self._limit_error() or self._circuit_error()
+            blocked = self._budget.limit_error() or self._circuit_error()
             if blocked is not None:
                 return blocked
             call = self._call(name, stream)
@@ -168,7 +140,7 @@ class FallbackChain(Generic[T]):
                 outcome = yield replace(call, context=watch.context)
                 found = self._evaluate(outcome, call)
                 watch.record_result(outcome.result, found)
-            self._attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
+            self._budget.attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
             if not isinstance(found, CallError):
                 self._close_circuit()
                 if not self._streams:
@@ -182,29 +154,17 @@ class FallbackChain(Generic[T]):
             if found.parameter is not None and self._endpoint.learn_quirk(found.parameter):
                 self._close_circuit()
                 continue
-            pause = self._pause(found)
+            pause = None if self._trial else self._budget.pause(found)
             if pause is None:
                 self._record_error(found, call.seconds)
                 return found
             yield RetryPause(pause)
 
-    def _limit_error(self) -> CallError | None:
-        """Return which limit leaves no room for a further call; None if there is room."""
-        if len(self._attempts) >= self._limits.calls:
-            return call_error(FailureReason.CALL_LIMIT, f"no call left of {self._limits.calls}")
-        need = self._prompt_tokens + self._policy.reply_tokens
-        if self._tokens + need > self._limits.tokens:
-            left = max(0, self._limits.tokens - self._tokens)
-            return call_error(FailureReason.TOKEN_LIMIT, f"about {need} tokens needed, {left} left")
-        if self._seconds_left() <= 0:
-            return call_error(FailureReason.TIME_LIMIT, f"no time left of {max(0.0, self._limits.seconds):.3g} s")
-        return None
-
     def _circuit_error(self) -> CallError | None:
         """Return the error of an endpoint that is left alone; None if it may be called."""
         if self._trial:
             return None
-        admitted = self._endpoint.admit(self._policy.clock(), self._seconds())
+        admitted = self._endpoint.admit(self._policy.clock(), self._budget.call_seconds())
         self._trial = admitted is Admission.HALF_OPEN
         if admitted is Admission.OPEN:
             return call_error(FailureReason.CIRCUIT_OPEN, "the endpoint failed recently and is not called for now")
@@ -214,7 +174,7 @@ class FallbackChain(Generic[T]):
         return self._connection.methods.for_schema(self._schema, self._endpoint.quirks)
 
     def _call(self, name: str, stream: bool) -> ModelCall:
-        method, seconds, bounds = self._methods()[name], self._seconds(), dict[str, Any]()
+        method, seconds, bounds = self._methods()[name], self._budget.call_seconds(), dict[str, Any]()
         quirks = self._endpoint.quirks
         if method.accepts_bounds:
             bounds = call_bounds(self._connection.model, quirks, self._policy.reply_tokens, seconds)
@@ -239,14 +199,14 @@ class FallbackChain(Generic[T]):
         try:
             return self._read_outcome(outcome, call)
         except Exception as error:  # noqa: BLE001 - a reply, or an error's own text and fields, may be odd in any way
-            self._tokens += self._prompt_tokens
+            self._budget.add_prompt()
             return unclassified_error(error)
 
     def _read_outcome(self, outcome: StepOutcome, call: ModelCall) -> T | CallError:
         reading = parse_reply(outcome.result) if outcome.error is None else parse_truncated_reply(outcome.error)
         if reading is not None:
-            found, cost = validate_reply(reading, self._schema), self._cost(reading)
-            self._tokens += cost
+            found = validate_reply(reading, self._schema)
+            self._budget.add_reply(reading)
             return found
         speaks_openai = "BaseChatOpenAI" in class_names(self._connection.model)
         form = "OpenAI's format" if speaks_openai else "the format of the model's provider"
@@ -256,7 +216,7 @@ class FallbackChain(Generic[T]):
         if error.reason is FailureReason.TIMEOUT:
             error = self._too_late(call)
         if error.reason in _PROMPT_COUNTED_REASONS:
-            self._tokens += self._prompt_tokens
+            self._budget.add_prompt()
         return error
 
     def _too_late(self, call: ModelCall) -> CallError:
@@ -264,31 +224,9 @@ class FallbackChain(Generic[T]):
             return call_error(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that remained")
         return call_error(FailureReason.TIMEOUT, f"no reply within {call.seconds:.3g} s")
 
-    def _cost(self, reading: ParsedReply) -> int:
-        """Return the server's count of tokens, else an estimate."""
-        if reading.tokens:
-            return reading.tokens
-        written = reading.text or "".join(str(found) for found in reading.objects)
-        return self._prompt_tokens + estimate_tokens(written)
-
-    def _pause(self, error: CallError) -> float | None:
-        """Return the seconds to wait before the same call again; None if it is not to be made again."""
-        if not error.retry or self._trial or self._retries <= 0:
-            return None
-        doubled = 2.0 ** (self._policy.retries - self._retries)
-        pause = self._policy.backoff_seconds * doubled * random.uniform(0.5, 1.0)
-        if error.retry_after is not None:
-            if error.retry_after > self._max_wait:
-                return None
-            pause = max(pause, error.retry_after)
-        if pause >= self._seconds_left() or len(self._attempts) >= self._limits.calls:
-            return None
-        self._retries -= 1
-        return pause
-
     def _record_error(self, error: CallError, seconds: float) -> None:
         """Tell the endpoint's memory how the call went: tripped, answered, or nothing to be learnt."""
-        now, cooldown = self._policy.clock(), self._cooldown(error)
+        now, cooldown = self._policy.clock(), self._budget.cooldown(error)
         cut_short = error.reason is FailureReason.TIME_LIMIT
         if cut_short and seconds < _FAIR_SHARE * self._policy.timeout_seconds:
             if self._endpoint.record_short_timeout(now, cooldown, seconds):
@@ -303,28 +241,5 @@ class FallbackChain(Generic[T]):
         self._endpoint.close_circuit()
         self._trial = False
 
-    @property
-    def _max_wait(self) -> float:
-        return min(self._policy.timeout_seconds, _MAX_WAIT)
-
-    def _cooldown(self, error: CallError) -> float:
-        """Return how long the endpoint is left alone: as long as it says, where that is too long to wait."""
-        if error.retry_after is None or error.retry_after <= self._max_wait:
-            return self._policy.cooldown_seconds
-        return min(error.retry_after, _MAX_COOLDOWN)
-
-    def _seconds(self) -> float:
-        """Return what the next call may take."""
-        most = self._policy.timeout_seconds
-        if self._limits.seconds < most:
-            most = max(_HURRIED_SHARE * self._limits.seconds, _MIN_SECONDS)
-        return min(most, self._seconds_left())
-
-    def _seconds_left(self) -> float:
-        return self._limits.seconds - (self._policy.clock() - self._started)
-
-    def _usage(self) -> Usage:
-        return Usage(len(self._attempts), self._tokens, self._policy.clock() - self._started)
-
     def _failed(self, error: CallError) -> ChatReply[T]:
-        return ChatReply(None, error.failure, self._usage(), None, tuple(self._attempts))
+        return ChatReply(None, error.failure, self._budget.usage(), None, tuple(self._budget.attempts))
