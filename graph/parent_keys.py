@@ -28,8 +28,9 @@ from recall_loop.graph.parent_messages import (
 )
 from recall_loop.nodes.runtime.inputs import chat_messages
 from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
-from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
+from recall_loop.state.errors import InvalidInputError, invalid_input
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.schemas.schema_words import JsonSchema
 
 KeyNames = Mapping[str, str] | Collection[str]
 _MESSAGES = "messages"

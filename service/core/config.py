@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from recall_loop.state.errors import UnsupportedOptionError
-from recall_loop.state.settings.settings import setting_error
+from recall_loop.state.settings.setting_errors import setting_error
 from recall_loop.state.types import FiniteFloat, Integer
 
 SERVICE_ENV_PREFIX = "RECALL_LOOP_SERVICE_"

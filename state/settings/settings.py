@@ -7,16 +7,16 @@ Precedence: request > runtime context > `Settings(...)` argument > `RECALL_LOOP_
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, AliasGenerator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from recall_loop.state.attribute_filters import IndexedAttributes
-from recall_loop.state.errors import InvalidInputError, invalid_input
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import RetentionRule
+from recall_loop.state.settings.setting_errors import setting_error, setting_variable
 from recall_loop.state.types import (
     DEFAULT_OPENAI_MODEL,
     ConfidenceLabel,
@@ -257,10 +257,10 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise setting_error(error, values, Settings, ENV_PREFIX) from error
         except SettingsError as error:  # the one setting that is a list
-            name = _variable("retention", values)
+            name = setting_variable("retention", values, ENV_PREFIX, self.BARE_NAMES)
             raise InvalidInputError(name, os.environ.get(name), "a JSON list of rules") from error
         if self.conf_medium is not None and self.conf_high is not None and self.conf_medium > self.conf_high:
-            name = _variable("conf_medium", values)
+            name = setting_variable("conf_medium", values, ENV_PREFIX, self.BARE_NAMES)
             raise InvalidInputError(name, self.conf_medium, f"a number from 0 to conf_high ({self.conf_high:g})")
 
     @classmethod
@@ -295,34 +295,3 @@ def _is_ours(variable: str) -> bool:
 def _parsed(variables: tuple[tuple[str, str], ...]) -> Settings:
     """Return the settings of the environment, which holds `variables`."""
     return Settings()
-
-
-def setting_error(
-    error: ValidationError, values: Mapping[str, Any], model: type[BaseSettings], prefix: str
-) -> InvalidInputError:
-    """Return the error that names the argument or the environment variable with the wrong value.
-
-    Args:
-        error: the failed validation.
-        values: the arguments that `model` was called with.
-        model: the settings.
-        prefix: the prefix of its environment variables.
-    """
-    first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]).lower().removeprefix(prefix.lower())
-    first["loc"] = (name, *first["loc"][1:])
-    return invalid_input(first, _schema(model), _variable(name, values, prefix))
-
-
-@cache
-def _schema(model: type[BaseSettings]) -> dict[str, Any]:
-    return model.model_json_schema(by_alias=False)
-
-
-def _variable(name: str, values: Mapping[str, Any], prefix: str = ENV_PREFIX) -> str:
-    """Return the environment variable that a setting was read from, or `name` if it was an argument."""
-    if name in values:
-        return name
-    candidates = {prefix + name.upper(): 0} | ({name.upper(): 1} if name.upper() in Settings.BARE_NAMES else {})
-    found = [variable for variable, value in os.environ.items() if value and variable.upper() in candidates]
-    return min(found, key=lambda variable: candidates[variable.upper()], default=name)

@@ -34,8 +34,8 @@ from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, ID
 from recall_loop.service.core.config import SERVICE_ENV_PREFIX as SERVICE_PREFIX
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.state.agent_state import InputState, ResultState
-from recall_loop.state.errors import describe_schema
 from recall_loop.state.result import RetrieveResult
+from recall_loop.state.schemas.schema_words import describe_schema
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 from recall_loop.state.types import QuerySource, StopReason, Strategy
 

@@ -1,0 +1,1 @@
+"""JSON schemas of what a user gives, in words."""
