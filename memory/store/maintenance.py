@@ -8,7 +8,7 @@ from recall_loop.memory.store import forgetting
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.forgetting import SweepReport
-from recall_loop.memory.store.index.tenant_cache import INDEXED_ROWS, compared_rows
+from recall_loop.memory.store.index.caches.row_limits import INDEXED_ROWS, compared_rows
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.store.index import tenant_cache as caching
+from recall_loop.memory.store.index.caches import row_limits, tenant_cache
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
@@ -63,7 +63,7 @@ def write(store, change):
 @given(changes=st.lists(WRITES, min_size=1, max_size=6), most=st.sampled_from([1, 4, 256]))
 def test_what_was_kept_up_answers_as_what_is_loaded_anew(monkeypatch, changes, most):
     """Proves: SEARCH-1, STORE-2, STORE-7."""
-    monkeypatch.setattr(caching, "_LEAST_DIRTY", most)
+    monkeypatch.setattr(tenant_cache, "_LEAST_DIRTY", most)
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for change in changes:
             write(store, change)
@@ -81,8 +81,8 @@ def test_a_tenant_too_large_for_the_index_is_answered_alike(monkeypatch, changes
             write(store, change)
         with_index = answers(store)
         with monkeypatch.context() as patch:
-            patch.setattr(caching, "INDEXED_ROWS", 0)
-            patch.setattr(caching, "READ_ROWS", 3)
+            patch.setattr(row_limits, "INDEXED_ROWS", 0)
+            patch.setattr(row_limits, "READ_ROWS", 3)
             store._session.cache.clear()
             alone = answers(store)
     assert alone[0] == with_index[0]

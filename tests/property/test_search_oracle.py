@@ -21,7 +21,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.index import tenant_cache, vector_search
+from recall_loop.memory.store.index import vector_search
+from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
@@ -382,7 +383,7 @@ def test_every_mode_finds_what_a_naive_search_finds(seed: int, size: int, asked:
     chance = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch, MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for name, value in WAYS[way].items():
-            patch.setattr(tenant_cache, name, value)
+            patch.setattr(row_limits, name, value)
         if way == "overfetched":
             patch.setattr(vector_search, "_SMALL_ROWS", 0)
         world = filled(store, size, chance)
@@ -539,7 +540,7 @@ def test_a_filter_that_keeps_one_in_a_thousand_fills_the_limit(way: str, request
     assert len(kept) == store.count() // 1000
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            patch.setattr(tenant_cache, name, value)
+            patch.setattr(row_limits, name, value)
         store._session.cache.clear()
         for mode in SearchMode:
             matching = sharing if mode is SearchMode.FTS else len(kept)

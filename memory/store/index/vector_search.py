@@ -17,7 +17,7 @@ from recall_loop.memory.store.index.vectors import dot_products, find_sorted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.index.tenant_caches import TenantCaches
+    from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
     from recall_loop.memory.store.index.vectors import VectorTable
     from recall_loop.memory.store.tables.database import Database
 

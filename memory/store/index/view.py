@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import encode_token
 from recall_loop.memory.store.index import row_queries
-from recall_loop.memory.store.index import tenant_cache as caching
+from recall_loop.memory.store.index.caches import row_limits
+from recall_loop.memory.store.index.caches.tenant_cache import TenantCache
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
-from recall_loop.memory.store.index.tenant_cache import TenantCache
+from recall_loop.memory.store.index.stem_postings import StemPostings
 from recall_loop.memory.store.index.vector_search import (
     ExactScan,
     ViewSource,
@@ -26,22 +26,14 @@ from recall_loop.memory.store.index.vector_search import (
     top_positive_positions,
 )
 from recall_loop.memory.store.index.vectors import VectorTable, find_sorted
-from recall_loop.memory.store.tables.database import LexicalIndexError
-from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
+from recall_loop.memory.store.tables.predicate import Predicate
 from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.scope import Scope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.store.tables.database import Database
-
-
-# Each is a statement.
-_MOST_STEMS = 400
-# Rows that are read to see whether a word is a row's own or a neighbour's.
-_MOST_LOOKED_AT = 64
 
 
 _T = TypeVar("_T")
@@ -136,7 +128,7 @@ class View:
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return how many rows are compared at most."""
-        return caching.compared_rows(self._source.database, vectors) if held else caching.READ_ROWS
+        return row_limits.compared_rows(self._source.database, vectors) if held else row_limits.READ_ROWS
 
     def index_of(self, rowids: NDArray[np.int64]) -> RowIndex:
         """Return an index that holds at least the given rows, as far as they are allowed."""
@@ -163,36 +155,10 @@ class View:
         cache = self._cache()
         index = cache.index()
         if index is None:
-            return self._by_statement(weights[:_MOST_STEMS], limit)
+            return self._postings(cache).top_rowids(weights, limit)
         total = index.summed_stem_weights(weights)
         rowids = index.columns.rowids
         return rowids[top_positive_positions(total, cache.allowed(self.predicate, index), rowids, limit)]
-
-    def _by_statement(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
-        """Return the same from SQLite's index; nothing while it is damaged, which the store reports (SEARCH-9)."""
-        cache, allowed, facets = self._cache(), self.rowids(), self._narrowing()
-        total = np.zeros(len(allowed))
-        for stem, weight in weights:
-            try:
-                having = cache.posting(facets, encode_token(stem))
-            except LexicalIndexError:
-                return np.zeros(0, dtype=np.int64)
-            if len(having) < len(allowed):
-                at, present = find_sorted(allowed, having)
-                total[at[present]] += weight
-            else:
-                total[find_sorted(having, allowed)[1]] += weight
-        return allowed[top_positive_positions(total, np.ones(len(total), dtype=bool), allowed, limit)]
-
-    def _narrowing(self) -> tuple[str, ...]:
-        """Return the facets that narrow the lexical index; none for a whole tenant that has most of the rows."""
-        facets = self.predicate.facets
-        is_whole_tenant = facets == compile_predicate(Scope(tenant=self.tenant)).facets
-        return () if is_whole_tenant and self._tenant_dominates() else facets
-
-    def _tenant_dominates(self) -> bool:
-        """Return whether most rows of the store are the tenant's."""
-        return 2 * self._cache().size() >= row_queries.last_rowid(self._database)
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
@@ -273,22 +239,10 @@ class View:
             return {stem: index.frequency(stem) for stem in wanted}
         with cache.lock:
             known = {stem: cache.frequencies[stem] for stem in wanted if stem in cache.frequencies}
-        for stem in wanted:
-            if stem not in known:
-                try:
-                    known[stem] = self._frequency(encode_token(stem))
-                except LexicalIndexError:
-                    known[stem] = 0
+        known |= self._postings(cache).frequencies(stem for stem in wanted if stem not in known)
         with cache.lock:
             cache.frequencies |= known
         return {stem: known[stem] for stem in wanted}
-
-    def _frequency(self, token: str) -> int:
-        """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
-        every = compile_predicate(Scope(tenant=self.tenant))
-        if not self._tenant_dominates():
-            return row_queries.window_frequency(self._database, self.tenant, token)
-        return int(find_sorted(self._cache().selection(every), self._cache().posting((), token))[1].sum())
 
     def frequency_within(self, stems: Collection[str]) -> dict[str, int]:
         """Return for each stem the number of allowed rows whose window has it; 0 unless one has it in its own text.
@@ -306,20 +260,13 @@ class View:
 
     def _count_within(self, cache: TenantCache, stems: Sequence[str]) -> dict[str, int]:
         index = cache.index()
-        if index is not None:
-            allowed = cache.allowed(self.predicate, index)
-            return {stem: index.frequency_within(stem, allowed) for stem in stems}
-        rows, facets = self.rowids(), self._narrowing()
-        found: dict[str, int] = {}
-        for stem in stems:
-            try:
-                having = cache.posting(facets, encode_token(stem))
-            except LexicalIndexError:
-                having = rows[:0]
-            within = having[find_sorted(rows, having)[1]]
-            own = row_queries.has_own_stem(self._database, within[:_MOST_LOOKED_AT], stem)
-            found[stem] = len(within) if own else 0
-        return found
+        if index is None:
+            return self._postings(cache).frequencies_within(stems)
+        allowed = cache.allowed(self.predicate, index)
+        return {stem: index.frequency_within(stem, allowed) for stem in stems}
+
+    def _postings(self, cache: TenantCache) -> StemPostings:
+        return StemPostings(self._database, self.predicate, cache)
 
     def corpus(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""

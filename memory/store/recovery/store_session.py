@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.files.process_lock import ProcessLock
-from recall_loop.memory.store.index.tenant_caches import TenantCaches
+from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
 from recall_loop.memory.store.recovery import repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles

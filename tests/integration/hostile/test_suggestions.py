@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
@@ -28,7 +28,7 @@ FUZZY = SearchParams(fuzzy=2)
 def store(request, monkeypatch):
     if request.param == "in SQLite":
         for name in ("CACHED_ROWS", "INDEXED_ROWS"):
-            monkeypatch.setattr(tenant_cache, name, 0)
+            monkeypatch.setattr(row_limits, name, 0)
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         talk = {"kind": "message", **MINE}
         opened.upsert(

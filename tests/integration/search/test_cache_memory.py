@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.index import tenant_cache, tenant_caches
+from recall_loop.memory.store.index.caches import row_limits, tenant_caches
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
@@ -47,7 +47,7 @@ def test_loaded_vectors_are_held_to_the_memory_limit_of_the_caches(
 
 def test_cached_rows_are_held_to_a_number_of_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows are kept where texts are long, and one that is longer than all of them isn't. Proves: GUARD-2, OPS-2."""
-    monkeypatch.setattr(tenant_cache, "CACHED_ROWS", 10)
+    monkeypatch.setattr(row_limits, "CACHED_ROWS", 10)
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         texts = [f"ferry {at} " + "island bread " * size for at, size in enumerate([100] * 12 + [5_000])]
         store.upsert({"id": str(at), "kind": "archival", "text": text} for at, text in enumerate(texts))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.index.vector_search import top_positions, top_positive_positions
 from recall_loop.memory.store.index.vectors import dot_products
 from recall_loop.memory.store.index.view import View
@@ -40,8 +40,8 @@ def stored(tmp_path_factory):
 @pytest.mark.parametrize("per_type", [True, False])
 @pytest.mark.parametrize("mode", [SearchMode.VECTOR, SearchMode.HYBRID])
 def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(stored, monkeypatch, mode, per_type, own):
-    monkeypatch.setattr(tenant_cache, "SCANNED_ROWS", 30)
-    monkeypatch.setattr(tenant_cache, "CACHED_ROWS", 1_000 if own else 0)
+    monkeypatch.setattr(row_limits, "SCANNED_ROWS", 30)
+    monkeypatch.setattr(row_limits, "CACHED_ROWS", 1_000 if own else 0)
     stored._session.cache.clear()
     asked, real = [], View.nearest
     monkeypatch.setattr(View, "nearest", lambda *given: asked.append(len(given[1])) or real(*given))
@@ -74,7 +74,7 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
 ) -> None:
     """Records, their order, scores, similarities and what each leg says. Proves: SEARCH-1, SEARCH-3."""
     with monkeypatch.context() as patch:
-        patch.setattr(tenant_cache, "INDEXED_ROWS", 200_000 if held else 0)
+        patch.setattr(row_limits, "INDEXED_ROWS", 200_000 if held else 0)
         stored._session.cache.clear()
         each, options = [limits.randint(1, 20) for _ in chosen], SearchParams(filters=filters, debug=True)
         together = search_many(stored, chosen, params=options, limits=each, modes=modes[: len(chosen)])
@@ -110,11 +110,11 @@ def test_the_heaviest_are_those_of_a_whole_sort(size: int, share: float, kept: f
 
 
 def test_more_vectors_are_compared_with_more_rows_up_to_a_bound():
-    bounds = [tenant_cache.scan_row_limit(count) for count in (1, 2, 3, 12, 100, 10_000)]
+    bounds = [row_limits.scan_row_limit(count) for count in (1, 2, 3, 12, 100, 10_000)]
     assert bounds == sorted(bounds)
-    assert bounds[0] == tenant_cache.SCANNED_ROWS
+    assert bounds[0] == row_limits.SCANNED_ROWS
     assert bounds[3] > 100_000
-    assert bounds[-1] < 15 * tenant_cache.SCANNED_ROWS
+    assert bounds[-1] < 15 * row_limits.SCANNED_ROWS
 
 
 @pytest.mark.parametrize("queries", [1, 2, 12, 40, 100])

@@ -12,7 +12,7 @@ import pytest
 
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index.caches import tenant_cache
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.tables.attribute_index import indexed_paths
 from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate

@@ -11,7 +11,7 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
@@ -58,7 +58,7 @@ def everything(store, scope=TENANT):
 def test_a_record_is_gone_at_its_moment_though_nobody_writes(monkeypatch, tmp_path, indexed, scope):
     """Proves: LIVE-7, SEARCH-3."""
     if not indexed:
-        monkeypatch.setattr(tenant_cache, "INDEXED_ROWS", 0)
+        monkeypatch.setattr(row_limits, "INDEXED_ROWS", 0)
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         texts = [turn(1, "the ferry leaves"), turn(3, "harbour of the ferry", expires_at=soon(3600))]
         store.upsert([*texts, turn(5, "ferry long gone", conversation_id="d", expires_at=PAST)], tenant="a")

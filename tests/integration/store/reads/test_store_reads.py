@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
@@ -218,7 +218,7 @@ def test_thousands_of_ids_at_once(filled):
 def test_info_says_how_many_records_are_compared(in_memory, tmp_path, monkeypatch):
     """Outside a folder all that are held. Proves: SEARCH-9, HOST-1."""
     for name, rows in (("SCANNED_ROWS", 5), ("INDEXED_ROWS", 60), ("READ_ROWS", 0)):
-        monkeypatch.setattr(tenant_cache, name, rows)
+        monkeypatch.setattr(row_limits, name, rows)
     embedder = WordHashEmbedder()
     opened = MemoryStore.in_memory(embedder=embedder) if in_memory else MemoryStore.open(tmp_path, embedder=embedder)
     with opened as store:

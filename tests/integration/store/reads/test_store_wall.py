@@ -23,7 +23,7 @@ from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import supersession_key_of
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.store import MemoryStore
@@ -343,7 +343,7 @@ def pair(
     """A store of two tenants, and one that has only the first."""
     state, held = request.param
     for name, value in CACHES[held].items():
-        monkeypatch.setattr(tenant_cache, name, value)
+        monkeypatch.setattr(row_limits, name, value)
     way = STATES[state]
     with way(tmp_path, theirs=True) as shared, way(tmp_path, theirs=False) as alone:
         yield shared, alone

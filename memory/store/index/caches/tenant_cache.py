@@ -16,10 +16,11 @@ from cachetools import LRUCache
 
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.index.caches import row_limits
+from recall_loop.memory.store.index.caches.selections import MAX_SELECTIONS, Selections
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
-from recall_loop.memory.store.index.selections import MAX_SELECTIONS, Selections
 from recall_loop.memory.store.index.vectors import VectorTable
 from recall_loop.memory.store.tables.changes import read_changes
 from recall_loop.memory.store.tables.known_tokens import KnownTokens
@@ -33,16 +34,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.predicate import Predicate
     from recall_loop.memory.store.tables.record_queries import Row
 
-CACHED_ROWS = 20_000
-# Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
-INDEXED_ROWS = 200_000
-# Allowed rows up to so many are all compared with one vector; above, Chroma is asked. Without the vectors in
-# memory they are read for it.
-SCANNED_ROWS = 20_000
-# The cost of a further vector in a comparison, as a share of the first one's: rows are read from memory once for all.
-# Chroma takes as long for each.
-EXTRA_VECTOR_COST = 0.08
-READ_ROWS = 2_000
 # So many changed rows are kept beside the index before it is made again.
 _LEAST_DIRTY = 256
 _DIRTY_SHARE = 0.05
@@ -55,19 +46,6 @@ _NEVER = sys.maxsize
 _UNKNOWN = -1
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-
-
-def compared_rows(database: Database, vectors: int = 1) -> int:
-    """Return up to how many rows, held in memory, are compared with so many vectors.
-
-    Outside a folder all that are held: filling a Chroma in memory takes far longer, and a shared store needs none.
-    """
-    return INDEXED_ROWS if database.file is None else scan_row_limit(vectors)
-
-
-def scan_row_limit(vectors: int) -> int:
-    """Return up to how many rows, held in memory, it is cheaper to compare with so many vectors than to ask Chroma."""
-    return int(SCANNED_ROWS * vectors * (1.0 + EXTRA_VECTOR_COST) / (1.0 + EXTRA_VECTOR_COST * vectors))
 
 
 def _row_size(row: Row) -> int:
@@ -90,7 +68,7 @@ class TenantCache:
     version: int
     corpus: CorpusStatistics | None = None
     rows: LRUCache[int, Row] = field(
-        default_factory=lambda: LRUCache(CACHED_ROWS * _ROW_CHARACTERS, getsizeof=_row_size)
+        default_factory=lambda: LRUCache(row_limits.CACHED_ROWS * _ROW_CHARACTERS, getsizeof=_row_size)
     )
     frequencies: dict[str, int] = field(default_factory=dict)
     frequencies_within: LRUCache[tuple[object, ...], dict[str, int]] = field(
@@ -210,7 +188,7 @@ class TenantCache:
     def index(self) -> RowIndex | None:
         """Return the index of all rows; None for a tenant with more than 200,000."""
         with self.lock:
-            if self._index is None and self.size() <= INDEXED_ROWS:
+            if self._index is None and self.size() <= row_limits.INDEXED_ROWS:
                 self._reset_if_dirty()
                 self._index = RowIndex.from_rows(row_queries.read_index_rows(self.database, self.tenant, self.moment))
                 self._grown = True
@@ -219,9 +197,9 @@ class TenantCache:
     def vectors(self) -> VectorTable | None:
         """Return the vectors of all rows; None where they are too many to be kept."""
         with self.lock:
-            if self._vectors is None and self.size() <= INDEXED_ROWS:
+            if self._vectors is None and self.size() <= row_limits.INDEXED_ROWS:
                 self._reset_if_dirty()
-                float16 = self.size() > CACHED_ROWS
+                float16 = self.size() > row_limits.CACHED_ROWS
                 held = row_queries.read_vectors(self.database, self.tenant, self.dimension, float16=float16)
                 self._vectors = VectorTable(held)
                 self._grown = True
@@ -230,7 +208,7 @@ class TenantCache:
     def pieces(self) -> PieceTable | None:
         """Return the pieces of all long records; None for a tenant with more than 200,000 rows."""
         with self.lock:
-            if self._pieces is None and self.size() <= INDEXED_ROWS:
+            if self._pieces is None and self.size() <= row_limits.INDEXED_ROWS:
                 self._pieces = row_queries.read_pieces(self.database, self.tenant, self.dimension)
                 self._grown = True
             return self._pieces
