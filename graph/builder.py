@@ -165,17 +165,23 @@ def build_graph(
     resources = GraphResources(store, checked_settings(settings), llm, parts=parts)
     resources.calibration  # noqa: B018  # a bad file is reported now, not at the end of the first run
     keys = ParentKeys.parse(inputs, outputs, with_message=output == "message")
-    schema = keys.output_schema(MessageOutput if output == "message" else ResultState)
+    builder = _wired(resources, keys, MessageOutput if output == "message" else ResultState)
+    return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name), keys)
+
+
+def _wired(
+    resources: GraphResources, keys: ParentKeys, output: type[ResultState]
+) -> StateGraph[AgentState, Context, InputState, Any]:
+    """Return the graph with its nodes and edges, not compiled yet."""
+    schema = keys.output_schema(output)
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
     nodes: dict[str, GraphNode] = {
         "plan_queries": plan_queries,
-        "refine": refine,
-        "execute_tool": execute_tool,
-        "evaluate_progress": evaluate_progress,
-        "synthesize": partial(synthesize, append_message="messages" in keys.outputs),
+        "refine": _within_deadline(refine),
+        "execute_tool": _within_deadline(execute_tool),
+        "evaluate_progress": _within_deadline(evaluate_progress),
+        "synthesize": _within_deadline(partial(synthesize, append_message="messages" in keys.outputs)),
     }
-    for step in nodes.keys() - {"plan_queries"}:
-        nodes[step] = _within_deadline(nodes[step])
     for step, node in nodes.items():
         builder.add_node(step, traced_node(step, node, resources))
     builder.add_edge(START, "plan_queries")
@@ -184,7 +190,7 @@ def build_graph(
     builder.add_edge("execute_tool", "evaluate_progress")
     builder.add_conditional_edges("evaluate_progress", route_after_evaluation)
     builder.add_edge("synthesize", END)
-    return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name), keys)
+    return builder
 
 
 class RouteState(TypedDict):

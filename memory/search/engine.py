@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.filtered_search import FilteredSearch
-from recall_loop.memory.search.query.parsed_queries import parse_queries
+from recall_loop.memory.search.query.parsed_queries import ParsedQuery, parse_queries
 from recall_loop.memory.search.query.query_preparation import PreparedQuery, SearchResponse, prepare_queries
 from recall_loop.memory.search.rerank.rerank_stage import DEFAULT_SEARCH_PARTS, SearchParts, make_rerank_stage
 from recall_loop.memory.search.search_tracing import observe_search
@@ -92,21 +92,34 @@ def search_many(
             reranked=reranked,
             languages=languages,
         )
-        searches = {
-            narrowed: FilteredSearch.open(store, scope, narrowed, params, parts.fusion)
-            for narrowed in dict.fromkeys(query.filters for query in parsed)
-        }
-        if vectors is not None:
-            vectors = _given_vectors(store, vectors, len(queries), params.mode)
-        stage = make_rerank_stage(store, scope, params, reranker, given=vectors is not None, gains=parts.gains)
-        views = [searches[query.filters].view for query in parsed]
-        readable = store.view(scope).snapshot_view(views[0]) if views else store.view(scope)
-        prepared = prepare_queries(store, views, readable, parsed, vectors, with_tokens=stage.with_tokens)
-        answers: dict[PreparedQuery, SearchResponse] = {}
-        for narrowed, filtered in searches.items():
-            answers |= filtered.answer([query for query in prepared if query.parsed.filters == narrowed], stage)
-        responses += [answers[query] for query in prepared]
+        responses.extend(_answers(store, scope, params, parsed, vectors, reranker, parts))
     return responses
+
+
+def _answers(
+    store: MemoryStore,
+    scope: Scope,
+    params: SearchParams,
+    queries: Sequence[ParsedQuery],
+    vectors: NDArray[np.float32] | None,
+    reranker: Reranker | None,
+    parts: SearchParts,
+) -> list[SearchResponse]:
+    """Prepare all queries at once, and answer those with the same filters together."""
+    searches = {
+        narrowed: FilteredSearch.open(store, scope, narrowed, params, parts.fusion)
+        for narrowed in dict.fromkeys(query.filters for query in queries)
+    }
+    if vectors is not None:
+        vectors = _given_vectors(store, vectors, len(queries), params.mode)
+    stage = make_rerank_stage(store, scope, params, reranker, given=vectors is not None, gains=parts.gains)
+    views = [searches[query.filters].view for query in queries]
+    readable = store.view(scope).snapshot_view(views[0]) if views else store.view(scope)
+    prepared = prepare_queries(store, views, readable, queries, vectors, with_tokens=stage.with_tokens)
+    answers: dict[PreparedQuery, SearchResponse] = {}
+    for narrowed, filtered in searches.items():
+        answers |= filtered.answer([query for query in prepared if query.parsed.filters == narrowed], stage)
+    return [answers[query] for query in prepared]
 
 
 def _given_vectors(

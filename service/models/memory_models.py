@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
 from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult
-from recall_loop.service.models.record_models import MAX_BATCH_RECORDS, RecordOutcome
+from recall_loop.service.models.record_models import MAX_BATCH_RECORDS, RecordOutcome, record_outcomes
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.types import Identifier, Role
 
@@ -97,10 +97,7 @@ def add_response(added: AddResult) -> AddResponse:
     facts = added.facts
     return AddResponse(
         ids=list(added.ids),
-        outcomes=[
-            RecordOutcome(index=one.index, id=one.id, status=one.status, error=one.error, warning=one.warning)
-            for one in added.outcomes
-        ],
+        outcomes=record_outcomes(added.outcomes),
         skipped=[SkippedItem(index=one.index, reason=one.reason) for one in added.skipped],
         facts=None if facts is None else InferredFacts.model_validate(facts, from_attributes=True),
     )

@@ -29,10 +29,10 @@ from recall_loop.service.models.record_models import (
     RecordChanges,
     RecordHistory,
     RecordIds,
-    RecordOutcome,
     RecordsPage,
     RelatedRecords,
     WriteResult,
+    record_outcomes,
 )
 from recall_loop.state.errors import RecordNotFoundError
 from recall_loop.state.records.records import AnyRecord
@@ -57,13 +57,9 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
     A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
     """
     rows = store.upsert(batch.records, tenant=caller.tenant, actor=caller.key_id, on_reject="report")
-    outcomes = [
-        RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error, warning=row.warning)
-        for row in rows
-    ]
     statuses = [row.status for row in rows]
     counts = {status: statuses.count(status) for status in get_args(WriteStatus)}
-    return json_response(BatchResult(**counts, outcomes=outcomes))
+    return json_response(BatchResult(**counts, outcomes=record_outcomes(rows)))
 
 
 @router.get("", summary="List records", response_model=RecordsPage)
