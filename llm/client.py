@@ -75,8 +75,8 @@ _anonymous = itertools.count(1)
 class ChatClient:
     """Asks one model for structured output. Safe for several threads at once.
 
-    Clients of equal `endpoint` share what is known of it (which output method works, whether it is left alone after a
-    fault); by default that is the model's class, base URL, name and key. A model without those shares with none.
+    Clients whose models have the same class, base URL, name and key share what is known of that endpoint (which output
+    method works, whether it is left alone after a fault). A model without those shares with none.
     `timeout_seconds` and `reply_tokens` bound one call, `retries` the further tries of one ask; `backoff_seconds`
     doubles with each. `clock` gives seconds.
     """
@@ -85,7 +85,6 @@ class ChatClient:
         self,
         model: BaseChatModel,
         *,
-        endpoint: str | None = None,
         timeout_seconds: float = 30.0,
         reply_tokens: int = 800,
         retries: int = 2,
@@ -95,7 +94,7 @@ class ChatClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = model_name(model)
-        named = endpoint or endpoint_name(model)
+        named = endpoint_name(model)
         self.endpoint = named or f"{self.name}#{next(_anonymous)}"
         self._cache = ReplyCache(cache_entries)
         self._connection = ModelConnection(

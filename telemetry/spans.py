@@ -47,10 +47,10 @@ def use_context(context: Context | None) -> Iterator[None]:
 
 
 @contextmanager
-def span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
+def span(name: str, attributes: Attributes) -> Iterator[Span]:
     """Yield a span that is current inside of the block, and ends with it."""
     with _tracer.start_as_current_span(
-        name, kind=kind, attributes=_without_none(attributes), record_exception=False, set_status_on_exception=False
+        name, attributes=_without_none(attributes), record_exception=False, set_status_on_exception=False
     ) as opened:
         try:
             yield opened

@@ -58,7 +58,7 @@ def write_answer(
     if not entries or confidence == ConfidenceLabel.LOW:
         stream.show(missing)
         return missing, None
-    prompt, places = build_answer_prompt(state, run, entries, AnswerReply)
+    prompt, places = build_answer_prompt(run, entries, AnswerReply)
     if not places:
         return None, skipped_answer(state)
     stream.restrict_to(places)

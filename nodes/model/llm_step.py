@@ -158,7 +158,7 @@ def build_prompt(
 
 
 def build_answer_prompt(
-    state: AgentState, run: RunContext, ranked: Sequence[PoolEntry], schema: type[BaseModel]
+    run: RunContext, ranked: Sequence[PoolEntry], schema: type[BaseModel]
 ) -> tuple[RenderedPrompt, list[int]]:
     """Return the prompt of the answer, and the places in `ranked`, from 1, of the facts that stand in it."""
     values, open_values, room = _prompt_frame("answer", run, schema, {})

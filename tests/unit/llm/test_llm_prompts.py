@@ -41,7 +41,7 @@ SCHEMAS = {"plan": PlanReply, "refine": RefineReply, "evaluate": EvaluateReply, 
 def render(name, given_state, given_run, ranked):
     """Return a prompt as its node renders it."""
     if name == "answer":
-        return build_answer_prompt(given_state, given_run, ranked, AnswerReply)[0]
+        return build_answer_prompt(given_run, ranked, AnswerReply)[0]
     return build_prompt(name, given_state, given_run, ranked, SCHEMAS[name], **extra(name))
 
 
@@ -142,7 +142,7 @@ def test_tried_queries_are_told_with_their_yield():
 def test_only_facts_that_are_shown_can_be_cited():
     """Proves: LOOP-10."""
     ranked = [entry(at, "word " * 400) for at in range(100)]
-    prompt, places = build_answer_prompt(state(), run(Settings(llm_prompt_tokens=2000)), ranked, AnswerReply)
+    prompt, places = build_answer_prompt(run(Settings(llm_prompt_tokens=2000)), ranked, AnswerReply)
     assert 0 < len(places) < 100
     assert all(f"[{place}] " in prompt.user for place in places)
     assert f"[{max(places) + 1}] " not in prompt.user
