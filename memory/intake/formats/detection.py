@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ LINE_FORMATS = ("records", "locomo")
 _BY_NAME = {".csv": "csv", ".tsv": "csv", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
 _LINES = (".jsonl", ".ndjson")
 _LOOKED_AT = 20
+# ChatGPT gives a large export in parts.
+_PART = re.compile(r"conversations-\d+\.json")
 # Fields that only records have: with one of them a message is a record.
 _RECORD_ONLY = frozenset(
     {"kind", "text", "conversation_id", "created_at", "source_ids", "author", "user_id", "agent_id"}
@@ -120,16 +123,26 @@ def _archive(path: Path, wanted: str) -> DetectedFormat:
     names = zip_members(path)
     if is_slack(names):
         return DetectedFormat("slack")
-    found = next((name for name in names if PurePosixPath(name).name == "conversations.json"), None)
-    if found is None:
+    whole = [name for name in names if PurePosixPath(name).name == "conversations.json"][:1]
+    parts = whole or sorted(name for name in names if _PART.fullmatch(PurePosixPath(name).name))
+    if not parts:
         raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
     with zipfile.ZipFile(path) as archive:
-        try:
-            document = json.loads(read_member(archive, found))
-        except (ValueError, RecursionError) as error:
-            words = f"a ZIP archive whose conversations.json is not JSON ({error})"
-            raise UnreadableFileError(path, words, "export it again") from error
+        documents = [_member_document(path, archive, name) for name in parts]
+    document = documents[0] if whole else [item for one in documents for item in _listed(one)]
     return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
+
+
+def _member_document(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+    try:
+        return json.loads(read_member(archive, name))
+    except (ValueError, RecursionError) as error:
+        words = f"a ZIP archive whose {PurePosixPath(name).name} is not JSON ({error})"
+        raise UnreadableFileError(path, words, "export it again") from error
+
+
+def _listed(document: Any) -> list[Any]:
+    return document if isinstance(document, list) else [document]
 
 
 def _by_content(path: Path, head: bytes) -> DetectedFormat:
@@ -176,7 +189,7 @@ def _of_lines(path: Path) -> DetectedFormat:
 
 def _of_document(path: Path, document: Any) -> str:
     """Return what a JSON value is taken for."""
-    items = document if isinstance(document, list) else [document]
+    items = _listed(document)
     objects = [item for item in items if isinstance(item, Mapping)]
     if items and not objects:
         raise UnreadableFileError(path, f"a JSON document without objects (but {type(items[0]).__name__})", _INSTEAD)
