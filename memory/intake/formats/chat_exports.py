@@ -6,6 +6,7 @@ list. Ids, times and titles are those of the export.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ _SENDERS = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 _HIDDEN = LeftOut("hidden, system and tool messages")
 _EMPTY = LeftOut("messages without text")
 _ABANDONED = LeftOut("messages of abandoned branches")
+# ChatGPT's own marks in a reply, such as of a citation: a kind and what belongs to it. The page never shows them so.
+_MARK = re.compile(r"([ \t]*)\ue200([^\ue200-\ue202]*)(?:\ue202([^\ue200\ue201]*))?\ue201")
+_SHOWN_NAME = re.compile(r'\["[^"]*",\s*"([^"]+)"')
 
 
 def read_chatgpt(document: Any) -> Iterator[SourceItem]:
@@ -62,7 +66,7 @@ def _chatgpt_outcome(conversation: Mapping[str, Any], message: Mapping[str, Any]
     texts = [_part_text(part) for part in (parts if isinstance(parts, list) else [])]
     return _message(
         message.get("id"),
-        "\n".join(filter(None, texts)),
+        _MARK.sub(_shown, "\n".join(filter(None, texts))).strip(),
         role,
         conversation.get("conversation_id") or conversation.get("id"),
         epoch_time(message.get("create_time")) or epoch_time(conversation.get("create_time")),
@@ -76,6 +80,14 @@ def _part_text(part: Any) -> str:
         return part.strip()
     text = as_mapping(part).get("text")
     return text.strip() if isinstance(text, str) else ""
+
+
+def _shown(mark: re.Match[str]) -> str:
+    """Return the words that the page shows in a mark's place: a link's, or the name of a thing; of others none."""
+    blank, kind, rest = mark[1], mark[2], mark[3] or ""
+    name = _SHOWN_NAME.match(rest) if kind == "entity" else None
+    words = name[1] if name else rest.partition("\ue202")[0] if kind == "url" else ""
+    return blank + words if words else ""
 
 
 def read_claude(document: Any) -> Iterator[SourceItem]:

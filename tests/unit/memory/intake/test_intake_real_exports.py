@@ -50,3 +50,20 @@ def test_an_export_of_chatgpt_in_parts_is_read_whole(tmp_path: Path) -> None:
     ]
     with pytest.raises(UnreadableFileError, match=r"whose conversations-001\.json is not JSON"):
         found(packed(tmp_path / "broken.zip", {**members, "conversations-001.json": "["}))
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("Rain \ue200cite\ue202turn0search1\ue202turn0search2\ue201. Wind.", "Rain. Wind."),
+        ("See \ue200url\ue202the huts\ue202turn0search0\ue201 first.", "See the huts first."),
+        ('Ask \ue200entity\ue202["people","Ole Berg","guide"]\ue201.', "Ask Ole Berg."),
+        ("\ue200navlist\ue202News\ue202turn0news1\ue201\nRain.", "Rain."),
+        ("Half a mark \ue200cite", "Half a mark \ue200cite"),
+    ],
+)
+def test_of_marks_in_a_reply_of_chatgpt_the_shown_words_stay(tmp_path: Path, said: str, kept: str) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([chat(1, said, "assistant")]), encoding="utf-8")
+    assert [one.text for one in found(path)] == [kept]
