@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from recall_loop.memory.intake.formats.foreign_files import read_member
+from recall_loop.memory.intake.formats.slack_parts import parts_text
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, raw_json, to_text
 
@@ -110,7 +111,7 @@ def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[s
         return InvalidLine("ts: got nothing; allowed: a message of Slack with its time", raw)
     if item.get("type", "message") != "message" or item.get("subtype") not in _ORDINARY:
         return _NOTICE
-    text = _plain(str(item.get("text") or ""), workspace).strip()
+    text = _plain(to_text(item.get("text")) or parts_text(item), workspace).strip()
     if not text:
         return _EMPTY
     return {

@@ -67,3 +67,64 @@ def test_of_marks_in_a_reply_of_chatgpt_the_shown_words_stay(tmp_path: Path, sai
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([chat(1, said, "assistant")]), encoding="utf-8")
     assert [one.text for one in found(path)] == [kept]
+
+
+SAID_IN_PARTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a program's attachment": (
+        {"attachments": [{"fallback": "f", "title": "Deploy", "text": "Hydra &amp; co", "fields": [{"value": "red"}]}]},
+        "Deploy\nHydra & co\nred",
+    ),
+    "only a fallback": ({"attachments": [{"fallback": "Deploy failed."}, None]}, "Deploy failed."),
+    "rich text": (
+        {
+            "blocks": [
+                {
+                    "type": "rich_text",
+                    "elements": [
+                        {
+                            "type": "rich_text_section",
+                            "elements": [
+                                {"type": "text", "text": "Key <4411> for "},
+                                {"type": "user", "user_id": "U1"},
+                                {"type": "text", "text": " in "},
+                                {"type": "link", "url": "https://a.example", "text": "the list"},
+                            ],
+                        },
+                        {
+                            "type": "rich_text_list",
+                            "elements": [
+                                {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]},
+                                {"type": "rich_text_section", "elements": [{"type": "emoji", "name": "tada"}]},
+                            ],
+                        },
+                    ],
+                }
+            ]
+        },
+        "Key <4411> for @Ines in the list (https://a.example)\none\n:tada:",
+    ),
+    "sections": (
+        {
+            "blocks": [
+                {"type": "header", "text": {"type": "plain_text", "text": "Alarm"}},
+                {"type": "divider"},
+                {"type": "section", "text": {"type": "mrkdwn", "text": "for <@U1>"}, "fields": [{"text": "now"}]},
+                {"type": "image", "image_url": "https://a.example/x.png"},
+            ]
+        },
+        "Alarm\nfor @Ines\nnow",
+    ),
+    "its own text counts": ({"text": "Own.", "attachments": [{"text": "a page behind a link"}]}, "Own."),
+}
+
+
+@pytest.mark.parametrize("name", SAID_IN_PARTS)
+def test_of_slack_what_stands_only_in_parts_is_read(tmp_path: Path, name: str) -> None:
+    """Proves: MOVE-1."""
+    said, kept = SAID_IN_PARTS[name]
+    message = {"type": "message", "subtype": "bot_message", "ts": "1714550000.000100", "text": "", **said}
+    members = {
+        "users.json": json.dumps([{"id": "U1", "real_name": "Ines"}]),
+        "general/2024-05-01.json": json.dumps([message]),
+    }
+    assert [one.text for one in found(packed(tmp_path / "export.zip", members))] == [kept]
