@@ -44,7 +44,7 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
             start = file.read(65_536)
             file.seek(0)
             rows = csv.reader(file, delimiter=_delimiter(start), strict=False)
-            columns = [name.strip() for name in next(rows, [])]
+            columns = _told_apart([name.strip() for name in next(rows, [])])
             fields = _columns(path, columns)
             for row in rows:
                 if any(cell.strip() for cell in row):
@@ -59,6 +59,19 @@ def _delimiter(head: str) -> str:
     """Return the character that stands most often in the first line."""
     first = next(iter(islice(head.splitlines(), 1)), "")
     return max(_DELIMITERS, key=first.count)
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Return the names of columns, a repeated one with a number: else its cells would take those of the first."""
+    taken: set[str] = set()
+    told: list[str] = []
+    for name in names:
+        apart, number = name, 2
+        while apart.casefold() in taken:
+            apart, number = f"{name} ({number})".strip(), number + 1
+        taken.add(apart.casefold())
+        told.append(apart)
+    return told
 
 
 def _assigned(columns: list[str]) -> dict[str, str]:

@@ -128,3 +128,12 @@ def test_of_slack_what_stands_only_in_parts_is_read(tmp_path: Path, name: str) -
         "general/2024-05-01.json": json.dumps([message]),
     }
     assert [one.text for one in found(packed(tmp_path / "export.zip", members))] == [kept]
+
+
+def test_columns_of_one_name_do_not_take_each_others_place(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "table.csv"
+    path.write_text("text,Text,room,room,,\nfirst,second,hall,attic,x,y\n", encoding="utf-8")
+    (record,) = found(path)
+    assert record.text == "first"
+    assert record.attributes == {"Text (2)": "second", "room": "hall", "room (2)": "attic", "": "x", "(2)": "y"}
