@@ -29,6 +29,8 @@ examples:
 """
 _FORMATS = ("auto", "records", "openai", "langchain", "chatgpt", "claude", "slack", "csv", "markdown", "text", "locomo")
 
+_STANDARD_INPUT = Path("/dev/stdin")
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
@@ -39,7 +41,13 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLE,
     )
     add = parser.add_argument
-    add("files", nargs="+", type=Path, metavar="FILE", help="files in UTF-8, ZIP exports, or a Slack export's folder")
+    add(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="files in UTF-8, ZIP exports, a Slack export's folder, or - for standard input",
+    )
     add_store_option(parser)
     add_tenant_option(parser)
     add(
@@ -78,6 +86,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.memory.intake.files.file_preview import examine_file
     from recall_loop.memory.intake.files.ingest import IngestOptions
 
+    args.files = [_STANDARD_INPUT if str(path) == "-" else path for path in args.files]
     check_readable([path for path in args.files if not path.is_dir()])
     owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id", "language")})
     if args.dry_run:

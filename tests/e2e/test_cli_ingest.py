@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,17 @@ def test_a_wrong_file_is_told_once_before_anything_is_written(
             "`pdftotext report.pdf`\n"
         )
     assert not (tmp_path / "s").exists()
+
+
+def test_standard_input_is_read_and_its_rejects_stay_in_this_folder(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    command = [sys.executable, "-m", "recall_loop.cli", "ingest", "-", "--store", "s"]
+    ran = subprocess.run(
+        command, check=False, input='bad\n{"text": "kept"}\n', cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout.split(" (")[0]) == (
+        1,
+        "/dev/stdin: records, one a line: 1 created, 0 replaced, 0 unchanged, 1 rejected",
+    )
+    assert "Rejected lines are in stdin.rejects.jsonl" in ran.stderr
+    assert '"raw": "bad"' in (tmp_path / "stdin.rejects.jsonl").read_text()

@@ -141,8 +141,14 @@ class IngestOptions(WriteOptions):
     owner: FileOwner = NOBODY
 
 
+# Where standard input and open pipes have their names: nobody's place for files.
+_DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
+
+
 def default_rejects_path(path: Path) -> Path:
-    """Return where the rejected lines of `path` go: `FILE.rejects.jsonl` beside it."""
+    """Return where the rejected lines of `path` go: `FILE.rejects.jsonl` beside it, of a device's in this folder."""
+    if path.parent in _DEVICES:
+        return Path(f"{path.name}.rejects.jsonl")
     whole = path.resolve() if not path.name else path  # of "." the name is that of the folder
     return whole.with_name(f"{whole.name}.rejects.jsonl")
 
