@@ -54,6 +54,7 @@ def _show(path: Path, preview: FilePreview) -> None:
         screen.line(f"    {_fields(record)}")
     kept = [format_count(number, CONTENT_TYPE_TEXTS[kind]) for kind, number in sorted(preview.kinds.items())]
     counts = [f"{', '.join(kept) or 'nothing'} would be kept", format_count(len(preview.rejected), "rejected item")]
+    counts += [f"{format_count(preview.repeated, 'id')} given more than once"] if preview.repeated else []
     counts += [f"{number:,} left out ({why})" for why, number in sorted(preview.left_out.items())]
     screen.line(f"  {'; '.join(counts)}")
     problems = ProblemReport()

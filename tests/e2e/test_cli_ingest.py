@@ -37,6 +37,14 @@ def test_a_dry_run_shows_and_writes_nothing(tmp_path: Path, capsys: pytest.Captu
     assert "table.csv:5: rejected: text" in capsys.readouterr().err
 
 
+def test_a_dry_run_counts_a_repeated_id_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: MOVE-1."""
+    table = tmp_path / "table.csv"
+    table.write_text("id,text\n1,first\n1,second\n2,other\n", encoding="utf-8")
+    assert main(["ingest", str(table), "--dry-run"]) == 0
+    assert "2 messages would be kept; 0 rejected items; 1 id given more than once" in capsys.readouterr().out
+
+
 def test_everything_goes_in_and_again_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], embedder: MiniLmEmbedder
 ) -> None:

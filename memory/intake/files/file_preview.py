@@ -25,7 +25,8 @@ class FilePreview:
     Attributes:
         detected: what it is taken for.
         first: its first records, as they would be written.
-        kinds: how many records of each kind there are.
+        kinds: how many records of each kind there are; of one id one.
+        repeated: items whose id an earlier one has: the last of them is kept.
         rejected: number and reason of each item that can't be kept.
         left_out: items that aren't kept on purpose, counted by the reason.
     """
@@ -33,6 +34,7 @@ class FilePreview:
     detected: DetectedFormat
     first: list[Record] = field(default_factory=list)
     kinds: Counter[ContentType] = field(default_factory=Counter)
+    repeated: int = 0
     rejected: list[tuple[int, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -62,7 +64,10 @@ def preview_file(path: Path, format_name: str = AUTO, owner: FileOwner = NOBODY)
     for entry in iter_entries(path, preview.detected, owner):
         outcome = entry.outcome
         if isinstance(outcome, Record):
-            preview.kinds[outcome.kind] += 1
+            if entry.duplicate_of_line is None:
+                preview.kinds[outcome.kind] += 1
+            else:
+                preview.repeated += 1
             if len(preview.first) < _SHOWN:
                 preview.first.append(outcome)
         elif isinstance(outcome, LeftOut):
