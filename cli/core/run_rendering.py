@@ -45,6 +45,8 @@ def write_fact(screen: Screen, rank: int, fact: RecalledFact, terms: Collection[
     label = Text(f"[{sanitize(fact.label)}] " if fact.label else "")
     screen.row(Text(f"{rank:>2}. "), label + highlight_terms(shorten(sanitize(fact.text), _SHOWN_CHARACTERS), terms))
     screen.line(_provenance(fact), "dim", 4)
+    if newer := fact.superseded_by or fact.superseded_by_hint:
+        screen.line(f"older, see {newer}{f': {fact.superseded_reason}' if fact.superseded_reason else ''}", "yellow", 4)
     others = [evidence for evidence in fact.evidence if evidence.source_id != fact.id]
     for evidence in others[:_SHOWN_SOURCES]:
         screen.line(_evidence_line(evidence, terms), "dim", 4)

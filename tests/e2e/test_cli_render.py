@@ -51,10 +51,10 @@ def result(**more: Any) -> RetrieveResult:
     return RetrieveResult.model_validate(fields | more)
 
 
-def shown(terminal: bool = False, **options: Any) -> str:
+def shown(told: RetrieveResult | None = None, *, terminal: bool = False, **options: Any) -> str:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=60, soft_wrap=not terminal, markup=False, emoji=False)
-    RunScreen(console).result(result(), **options)
+    RunScreen(console).result(told or result(), **options)
     return out.getvalue()
 
 
@@ -101,6 +101,17 @@ def test_a_result_is_told_in_words() -> None:
     assert "    relevance ██████████░░░░░░░░░░ 0.50\n" in debugged
     assert 'found by "[b]q" (phrase, iteration 2)' in debugged
     assert "novelty" not in debugged
+
+
+def test_a_fact_that_was_corrected_says_so() -> None:
+    """Proves: LIVE-4."""
+    told = result()
+    hinted = {"superseded_by_hint": "m7", "superseded_reason": "the same speaker said later that it changed"}
+    facts = (told.facts[0].model_copy(update=update) for update in ({}, hinted, {"superseded_by": "f9"}))
+    text = shown(told.model_copy(update={"facts": tuple(facts)}))
+    assert text.count("older, see") == 2
+    assert "\n    older, see m7: the same speaker said later that it changed\n" in text
+    assert "\n    older, see f9\n" in text
 
 
 @pytest.mark.parametrize("terminal", [False, True])
