@@ -116,7 +116,7 @@ def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEnt
     """
     text, whose = entry["record"]["text"], asked_of(question)
     language = text_language(text)
-    if wanted is not AskedProperty.NAME or not tells(wanted, text, language) or whose.isdisjoint(entry_terms(entry)):
+    if wanted is not AskedProperty.NAME or not tells(wanted, text, language) or whose.isdisjoint(stems(text, language)):
         return False
     return text.islower() or language in (GERMAN, CHINESE) or _has_new_name(text, question)
 
