@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
 _SCHEMES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+# As a folder's name it would hold the password, too.
+_MISSPELT = re.compile(r"\s*postgres(ql)?:", re.IGNORECASE)
+# As libpq reads it; then with what has to be encoded there: a slash, and a slash before a question mark.
+_LOGIN = re.compile(r"([^/]*)@")
+_LOGINS = (_LOGIN, re.compile(r"([^?]*)@"), re.compile(r"([^:\[]*:(?!\d*(?:[/?,]|$)).*)@"))
 
 
 def is_address(place: object) -> TypeGuard[str]:
@@ -40,7 +45,7 @@ def checked_place(place: object, field: str = "path") -> str | Path:
         field: what an error calls it.
 
     Raises:
-        InvalidInputError: it is neither, or an address that was made a path, which loses a slash.
+        InvalidInputError: it is neither, or an address that is misspelt or was made a path, which loses a slash.
         UnsupportedOptionError: it is an address of something else than PostgreSQL.
     """
     if is_address(place):
@@ -49,21 +54,28 @@ def checked_place(place: object, field: str = "path") -> str | Path:
         raise InvalidInputError(field, place, ALLOWED_PLACES)
     if isinstance(place, str) and (found := _SCHEME.match(place)):  # the rest may hold a password
         raise UnsupportedOptionError(field, f"{found[1]}://…", ALLOWED_PLACES)
-    if isinstance(place, Path) and str(place).startswith(tuple(scheme[:-1] for scheme in _SCHEMES)):
-        raise InvalidInputError(field, "Path('postgresql:/…')", f"{ALLOWED_PLACES}; an address is text, no Path")
+    if _MISSPELT.match(str(place)):
+        got = "Path('postgresql:/…')" if isinstance(place, Path) else "an address that doesn't begin with postgresql://"
+        raise InvalidInputError(field, got, f"{ALLOWED_PLACES}; an address is text, no Path")
     return Path(place)
+
+
+def login_of(address: str) -> str:
+    """Return what stands before an address's host: user and password, or no text."""
+    found = _LOGIN.match(address.partition("://")[2])
+    return found[1] if found else ""
 
 
 def shown_place(place: str | Path) -> str:
     """Return a store's place for a message: an address, sound or not, of whatever it is, without its passwords."""
-    scheme, found, rest = str(place).partition("://")
-    if not found:
+    scheme, slashes, rest = str(place).partition("://")
+    if not slashes:
         return scheme
-    authority, question, query = rest.partition("?")
-    login, at, where = authority.rpartition("@")
+    login = next((found[1] for pattern in _LOGINS if (found := pattern.match(rest))), "")
     user, colon, _ = login.partition(":")
+    where, question, query = rest[len(login) :].partition("?")
     options = "&".join(map(_shown_option, query.split("&")))
-    return f"{scheme}://{user}{':***' if colon else ''}{at}{where}{question}{options}"
+    return f"{scheme}://{user}{':***' if colon else ''}{where}{question}{options}"
 
 
 def _shown_option(option: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from recall_loop.memory.store.files.store_place import shown_place
+from recall_loop.memory.store.files.store_place import login_of, shown_place
 from recall_loop.memory.store.postgres.postgres_connection import require_driver
 from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, TENANT_SETTING
 from recall_loop.state.errors import InvalidInputError
@@ -17,6 +17,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")
 _SCHEMA = "schema="
 _ALLOWED = "postgresql://user:password@host:port/database, with options as libpq takes them, and ?schema=name"
+_ENCODED = "in a user and a password @ as %40, ? as %3F, / as %2F, : as %3A and % as %25"
 CONNECT_SECONDS = 10
 # A chunk of a thousand long records is embedded under its tenant's lock.
 LOCK_SECONDS = 120
@@ -46,6 +47,8 @@ class PostgresAddress:
             InvalidInputError: it is none, or `schema` is no name in lower case of up to 63 characters.
             UnsupportedOptionError: the driver isn't installed.
         """
+        if re.search("[@?]", login_of(address)):  # libpq takes the rest of such a password for the host, and shows it
+            raise InvalidInputError("path", shown_place(address), f"{_ALLOWED}; {_ENCODED}")
         base, _, query = address.partition("?")
         options = query.split("&") if query else []
         schemas = [unquote(option.removeprefix(_SCHEMA)) for option in options if option.startswith(_SCHEMA)]

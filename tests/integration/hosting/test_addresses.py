@@ -15,6 +15,7 @@ from recall_loop.graph.batch.batch_run import run_batch, stream_batch
 from recall_loop.graph.batch.ray_engine import RayCluster
 from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
 from recall_loop.memory.store.files.store_place import shown_place
+from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
 from recall_loop.state.scope import Scope
@@ -196,6 +197,12 @@ BAD = [
     ("postgresql://u:{0}@h:port/db", "path", InvalidInputError),
     ("postgresql://u:{0}/tail@h/db", "path", InvalidInputError),
     ("postgresql://u:{0}%zz@h/db", "path", InvalidInputError),
+    ("postgresql://u:x@{0}@h/db", "path", InvalidInputError),
+    ("postgresql://u:x?{0}@h/db", "path", InvalidInputError),
+    ("postgresql://u:x?{0}@h/db?schema=mine", "path", InvalidInputError),
+    ("postgresql://u:x/{0}?y@h/db", "path", InvalidInputError),
+    (" postgresql://u:{0}@h/db", "path", InvalidInputError),
+    ("postgresql:/u:{0}@h/db", "path", InvalidInputError),
     ("postgresql://u:{0}@[::1/db", "path", InvalidInputError),
     ("postgresql://u:{0}@h/db?nonsense=1", "path", InvalidInputError),
     ("postgresql://u:{0}@h/db?schema=No-Name", "schema", InvalidInputError),
@@ -215,8 +222,25 @@ def test_a_bad_address_is_one_typed_error(
     assert main(["store", "info", "--store", place]) == 2
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
-    assert PASSWORD not in shown + str(caught.value) + shown_place(place)
-    assert not Path("mysql:").exists()
+    assert PASSWORD not in shown + str(caught.value)
+    assert PASSWORD not in shown_place(place) or "://" not in place
+    assert not any(Path(made).exists() for made in ("mysql:", "postgresql:", " postgresql:"))
+
+
+SHOWN = [
+    "postgresql://u@h1:1,h2:2/db?application_name=a@b",
+    "postgresql://[::1]:5432/db?application_name=a@b",
+    "postgresql://h:5432/db?schema=mine",
+    "/srv/a:b@c",
+]
+
+
+@pytest.mark.parametrize("place", SHOWN)
+def test_a_place_without_a_password_is_shown_as_it_is(place: str) -> None:
+    """Proves: HOST-1."""
+    assert shown_place(place) == place
+    if "://" in place:
+        assert PostgresAddress.parse(place).shown == place
 
 
 def test_an_address_is_no_path() -> None:
