@@ -13,7 +13,9 @@ from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, TENAN
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_SCHEMA = "recall_loop"
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+# What both libpq and the pool of readers can read.
+_SECONDS = re.compile(r"[+-]?\d{1,9}(\.\d*)?")
 _PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")
 _SCHEMA = "schema="
 _ALLOWED = "postgresql://user:password@host:port/database, with options as libpq takes them, and ?schema=name"
@@ -44,7 +46,8 @@ class PostgresAddress:
         """Read an address.
 
         Raises:
-            InvalidInputError: it is none, or `schema` is no name in lower case of up to 63 characters.
+            InvalidInputError: it is none, or `schema` is no name in lower case of up to 63 characters, or
+                `connect_timeout` no number.
             UnsupportedOptionError: the driver isn't installed.
         """
         if re.search("[@?]", login_of(address)):  # libpq takes the rest of such a password for the host, and shows it
@@ -55,7 +58,7 @@ class PostgresAddress:
         schema = schemas[-1] if schemas else DEFAULT_SCHEMA
         if not _NAME.fullmatch(schema):
             raise InvalidInputError(
-                "schema", schema, "a name of a-z, 0-9 and _ that begins with no digit, of up to 63 characters"
+                "schema", schema, "a name of a-z, 0-9 and _ that begins with no digit nor pg_, of up to 63 characters"
             )
         rest = "&".join(option for option in options if not option.startswith(_SCHEMA))
         url = f"{base}?{rest}" if rest else base
@@ -74,7 +77,11 @@ class PostgresAddress:
 
 
 def _is_understood(url: str) -> bool:
-    """Return whether libpq can read an address; its own messages may quote a password."""
+    """Return whether libpq can read an address, whose own messages may quote a password.
+
+    Raises:
+        InvalidInputError: libpq reads `connect_timeout` too late to name it.
+    """
     require_driver()
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
@@ -83,6 +90,9 @@ def _is_understood(url: str) -> bool:
         options = conninfo_to_dict(url)
     except psycopg.Error:
         return False
+    seconds = str(options.get("connect_timeout", CONNECT_SECONDS))
+    if not _SECONDS.fullmatch(seconds):
+        raise InvalidInputError("connect_timeout", seconds, "a number of seconds, such as 5")
     return _PORTS.fullmatch(str(options.get("port", ""))) is not None
 
 
