@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -137,6 +138,7 @@ def to_datetime(value: Any) -> datetime | None:
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _SHOWN_RAW = 1_000_000
+_SHOWN_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +195,18 @@ def loads_strictly(text: str) -> Any:
     """Return the JSON value of a text.
 
     Raises:
-        ValueError: it is no JSON, which has no NaN and no infinity.
+        ValueError: it is no JSON, which has no NaN and no infinity, or an object of it has a key twice.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(text, parse_constant=_refuse_constant)
+    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice[:_SHOWN_KEY]!r} comes twice in an object")
+    return found
 
 
 def _refuse_constant(name: str) -> object:

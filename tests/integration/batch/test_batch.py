@@ -118,6 +118,15 @@ def test_every_request_gets_exactly_one_line(tmp_path: Path, harbour: MemoryStor
     assert all(error["message"] for error in errors.values())
 
 
+def test_a_line_with_a_key_twice_is_no_request(tmp_path: Path, harbour: MemoryStore) -> None:
+    """Proves: OPS-2 (which of two tenants was meant isn't guessed)."""
+    requests = tmp_path / "in.jsonl"
+    requests.write_text('{"id": "q", "tenant": "a", "tenant": "b", "messages": [{"content": "Where?"}]}\n')
+    run_batch(requests, tmp_path / "out.jsonl", store=harbour)
+    (line,) = read(tmp_path / "out.jsonl")
+    assert line["error"] == {"type": "invalid_json", "message": "not JSON: the key 'tenant' comes twice in an object"}
+
+
 def test_concurrency_changes_no_result(tmp_path: Path, harbour: MemoryStore) -> None:
     """Proves: OPS-2, LOOP-9."""
     requests = write(tmp_path / "in.jsonl", questions(12))

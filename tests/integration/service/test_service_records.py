@@ -481,3 +481,13 @@ def test_a_key_that_comes_twice_in_a_body_is_refused(client, method, address, bo
     field = {"DELETE": "ids", "POST": "of", "PUT": "a"}[method]
     assert problem(answer, 422, field)["allowed"] == "this key once in an object"
     assert client.get("/api/memory/records/f-2").status_code == 200
+
+
+def test_a_key_that_comes_twice_in_a_line_of_a_bulk_upload_is_refused(client):
+    """Proves: GUARD-7 (as in any other body)."""
+    body = b'{"id": "t-1", "id": "t-2", "kind": "fact", "text": "x"}\n{"id": "t-3", "kind": "fact", "text": "y"}\n'
+    answers, summary = lines(client.post("/api/memory/records/bulk", content=body, headers=NDJSON))
+    assert [answer["status"] for answer in answers] == ["rejected", "created"]
+    assert "'id' comes twice" in answers[0]["error"]
+    assert summary["rejected"] == 1
+    assert client.get("/api/memory/records/t-2").status_code == 404
