@@ -40,8 +40,8 @@ def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("batch", help="run a file of requests", description=_DESCRIPTION, epilog=_EXAMPLE)
     add = parser.add_argument
-    add("requests", type=Path, metavar="REQUESTS", help="JSON Lines, each with an id")
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="a new file for the result lines")
+    add("requests", type=_file, metavar="REQUESTS", help="JSON Lines, each with an id")
+    add("-o", "--output", type=_file, required=True, metavar="FILE", help="a new file for the result lines")
     add_store_option(parser)
     add_model_options(parser)
     add(
@@ -74,6 +74,13 @@ def add_parser(subparsers: Any) -> None:
     _add_engine(parser)
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--json", action="store_true", help="print the summary as JSON")
+
+
+def _file(text: str) -> Path:
+    """Return the path of a file: what `--resume` goes on with can't be a pipe, and nobody wants a file named `-`."""
+    if text == "-":
+        raise argparse.ArgumentTypeError("got '-'; allowed: a file, which --resume can read again, not a pipe")
+    return Path(text)
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:

@@ -87,6 +87,15 @@ def test_bad_options_leave_the_output_alone(
     assert (place / "out.jsonl").read_text(encoding="utf-8") == before
 
 
+@pytest.mark.parametrize("files", [["-", "-o", "out.jsonl"], ["in.jsonl", "-o", "-"]])
+def test_a_pipe_is_no_file_to_go_on_with(place: Path, capsys: pytest.CaptureFixture[str], files: list[str]) -> None:
+    """Proves: OPS-2 (no file named `-` is made or read)."""
+    write(place / "in.jsonl", GOOD)
+    assert main(["batch", *files]) == 2
+    assert "got '-'; allowed: a file" in capsys.readouterr().err
+    assert not (place / "-").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("times", "pause", "workers"), [(2, 0.2, "1"), (5, 0.02, "1"), (3, 0.05, "2")])
 def test_impatience_ends_it_in_order_or_at_once(
