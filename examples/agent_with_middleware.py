@@ -6,7 +6,8 @@ key; give `agent` any chat model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from langchain.agents import create_agent
@@ -32,15 +33,30 @@ class Remembering(AgentMiddleware):
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
         """Add the context block to the system message; the thread itself stays as it is."""
-        asked = next((one for one in reversed(request.messages) if isinstance(one, HumanMessage)), None)
-        recalled = self._memory.recall(str(asked.content), user_id=self._user).context if asked else ""
+        return handler(self._told(request))
+
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
+    ) -> ModelResponse:
+        """Do the same for `ainvoke` and `astream`, without holding up the event loop."""
+        return await handler(await asyncio.to_thread(self._told, request))
+
+    def _told(self, request: ModelRequest) -> ModelRequest:
+        asked = _last_said(request.messages)
+        recalled = self._memory.recall(asked.text, user_id=self._user).context if asked else ""
         before = request.system_message.content if request.system_message else ""
-        return handler(request.override(system_message=SystemMessage(f"{before}\n\n{recalled}".strip())))
+        return request.override(system_message=SystemMessage(f"{before}\n\n{recalled}".strip()))
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Keep what the user has said in this turn."""
-        last = next(one for one in reversed(state["messages"]) if isinstance(one, HumanMessage))
-        self._memory.add(last, user_id=self._user)
+        if said := _last_said(state["messages"]):
+            self._memory.add(said, user_id=self._user)
+
+
+def _last_said(messages: Sequence[BaseMessage]) -> HumanMessage | None:
+    """Return the user's last message; None where it has no words, as a picture has none."""
+    last = next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
+    return last if last and last.text.strip() else None
 
 
 class Scripted(FakeMessagesListChatModel):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXPORT = Path(__file__).resolve().parents[1] / "foreign" / "exports" / "chatgpt-conversations.json"
@@ -53,6 +54,25 @@ def test_an_example_shows_what_it_says(name, capfd):
     for words in SHOWN[name]:
         assert words in printed
     assert "herring" not in printed
+
+
+async def test_the_middleware_runs_on_an_event_loop_and_past_pictures():
+    """Proves: OPS-5 (what an agent is made from has to stand what agents meet)."""
+    names = runpy.run_path(str(EXAMPLES / "agent_with_middleware.py"))
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    with names["Memory"]() as memory:
+        memory.add("Tamme services the engine of the launch in March.", user_id="ann")
+        asked = [{"type": "text", "text": "Who services the engine?"}, picture]
+        for content, label in ((asked, 'confidence="high"'), ([picture], "I was given:\nBe brief.")):
+            agent = names["agent"](memory, "ann", names["Scripted"](responses=[AIMessage("")]))
+            for told in (
+                await agent.ainvoke({"messages": [HumanMessage(content)]}),
+                agent.invoke({"messages": [HumanMessage(content)]}),
+            ):
+                assert label in told["messages"][-1].content
+        kept = [record.text for record in memory.list(user_id="ann")]
+    assert kept.count("Who services the engine?") == 2
+    assert len(kept) == 3
 
 
 def test_the_notebook_goes_from_an_export_to_an_answer_with_its_sources(capsys, monkeypatch):
