@@ -172,8 +172,10 @@ class StoreSession:
                     yield
             except StoreUnavailableError as error:
                 if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
-                    self.failed_write = FailedWrite(*(f"the last write failed: {one}" for one in (error.told, error)))
-                    _LOG.warning("%s: %s", self.files.place, self.failed_write.detail)
+                    failed = FailedWrite(*(f"the last write failed: {one}" for one in (error.told, error)))
+                    if failed != self.failed_write:  # who tries again gets the error each time, and the log has it once
+                        _LOG.warning("%s: %s", self.files.place, failed.detail)
+                    self.failed_write = failed
                 raise
             self.failed_write = None
 

@@ -57,6 +57,21 @@ def test_a_run_without_postgresql_ends_in_time_and_says_why(server: PostgresServ
             assert time.monotonic() < give_up
 
 
+def test_writes_that_fail_for_one_reason_are_one_line_of_the_log(
+    server: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: HOST-3. Each of them is an error to whoever writes."""
+    with MemoryStore.open(server.address("outage"), embedder=WordHashEmbedder()) as store:
+        server.stop()
+        for number in range(6):
+            with pytest.raises(StoreUnavailableError):
+                store.upsert([{"id": str(number), "text": "The ferry leaves at nine."}])
+        failures = [record.getMessage() for record in caplog.records if "last write failed" in record.getMessage()]
+        # The connection breaks, and then there is none.
+        assert 1 <= len(failures) <= 2
+        assert len(set(failures)) == len(failures)
+
+
 def test_an_outage_is_told_within_seconds(server: PostgresServer, caplog: pytest.LogCaptureFixture) -> None:
     """Proves: HOST-3, STOP-6. Without a deadline, too; the first waits as long as for a restart, the next don't."""
     settings = Settings(tool_backoff_seconds=0.1)
