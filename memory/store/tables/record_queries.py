@@ -239,7 +239,7 @@ def superseded_sources(database: Database, scope: Scope, ids: Iterable[str]) -> 
 
 
 def rows_beside(connection: Connection, rowids: Iterable[int]) -> set[int]:
-    """Return the rows in whose windows some messages may stand: those beside them, and those behind refusals of them."""
+    """Return the rows in whose windows some messages may stand: those beside them, and those behind refusals."""
     among = ids_json(rowids)
     found = connection.execute(_NEIGHBOURS, (among,)).fetchall()
     beside = neighbour_rowids({rowid: (before, after) for rowid, before, after in found})
