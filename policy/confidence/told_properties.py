@@ -159,22 +159,26 @@ def _is_of(wanted: AskedProperty, sentence: str, asked_in: str, subject: Set[str
 def _mentions(sentence: str, subject: Set[str], language: str) -> Iterator[tuple[int, bool]]:
     """Yield where somebody is named in a folded sentence, and whether it is the subject; in order.
 
-    A name behind a word for the subject, or such a word behind the name, is still the subject: "my sister Ruth".
+    A name behind a word for the subject, or such a word behind the name, is still the subject: "my sister Ruth", "the
+    cat is called Luna".
     """
     folded, known, at = fold(sentence), person_words().get(language), 0
-    others, same = _other_names(sentence, language), 0
+    others, same, is_subject = _other_names(sentence, language), 0, False
     for word in words(sentence):
         found = folded.find(word, at)
         if found < 0:
             continue
         at, same = found + len(word), same - 1
         if stem(word, language) in subject:
-            same = 0 if folded.startswith(_OWNS, at) else 2
+            same, is_subject = 0 if folded.startswith(_OWNS, at) else 2, True
             yield found, True
         elif word in others or (known is not None and person_stem(word, language, known)):
-            yield found, same > 0
+            is_subject = same > 0
+            yield found, is_subject
         elif word in shared_words("possessives"):
             same += 1  # "Ruth, my sister"
+        elif is_subject and is_word_of(AskedProperty.NAME, word, language):
+            same = 2
 
 
 def _other_names(sentence: str, language: str) -> frozenset[str]:
