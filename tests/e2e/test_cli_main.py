@@ -72,7 +72,8 @@ def test_every_option_is_explained_with_its_default() -> None:
                     walk(child)
             elif action.option_strings and not isinstance(action, argparse._HelpAction):
                 assert action.help, f"{parser.prog} {action.option_strings}"
-                if action.default not in (None, False, []) or isinstance(action.type, type(walk)):
+                parsed = isinstance(action.type, type(walk)) and not action.required  # what is required has no default
+                if action.default not in (None, False, []) or parsed:
                     assert "default" in str(action.help), f"{parser.prog} {action.option_strings}"
 
     walk(build_parser(list(VERBS)))
