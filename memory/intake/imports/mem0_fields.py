@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from recall_loop.memory.intake.formats.source_items import epoch_time
 from recall_loop.memory.intake.imports.external_memory import (
     DefaultOwner,
     ImportItem,
@@ -73,10 +74,15 @@ def _fields(memory_id: str, payload: Mapping[str, Any], events: list[HistoryEven
         "user_id": to_identifier(payload.get("user_id")),
         "agent_id": to_identifier(payload.get("agent_id")),
         "conversation_id": to_identifier(payload.get("run_id")),
-        "created_at": payload.get("created_at") or first.get("created_at"),
-        "updated_at": payload.get("updated_at") or (events[-1].get("updated_at") if events else None),
+        "created_at": _time(payload.get("created_at") or first.get("created_at")),
+        "updated_at": _time(payload.get("updated_at") or (events[-1].get("updated_at") if events else None)),
         "attributes": attributes,
     }
+
+
+def _time(value: Any) -> Any:
+    """Return a time as records take it; what is none as it is, for the store to name."""
+    return epoch_time(value) or value
 
 
 def _changed(event: HistoryEvent) -> bool:
@@ -126,7 +132,7 @@ class Mem0History:
                 "user_id": scope.get("user_id"),
                 "agent_id": scope.get("agent_id"),
                 "conversation_id": scope.get("run_id") or to_identifier(row.get("session_scope")),
-                "created_at": row.get("created_at"),
+                "created_at": _time(row.get("created_at")),
             }
             yield ImportItem(f"{self.path.name}, message {number}", to_json_text(row), fields=owner.fill(fields))
 

@@ -46,7 +46,7 @@ class PostgresAddress:
         """Read an address.
 
         Raises:
-            InvalidInputError: it is none, or `schema` is no name in lower case of up to 63 characters, or
+            InvalidInputError: it is none, or `schema` is no name in lower case of up to 63 characters or two, or
                 `connect_timeout` no number.
             UnsupportedOptionError: the driver isn't installed.
         """
@@ -55,7 +55,9 @@ class PostgresAddress:
         base, _, query = address.partition("?")
         options = query.split("&") if query else []
         schemas = [unquote(option.removeprefix(_SCHEMA)) for option in options if option.startswith(_SCHEMA)]
-        schema = schemas[-1] if schemas else DEFAULT_SCHEMA
+        if len(schemas) > 1:
+            raise InvalidInputError("schema", " and ".join(schemas), "one name: a store is in one schema")
+        schema = schemas[0] if schemas else DEFAULT_SCHEMA
         if not _NAME.fullmatch(schema):
             raise InvalidInputError(
                 "schema", schema, "a name of a-z, 0-9 and _ that begins with no digit nor pg_, of up to 63 characters"

@@ -207,6 +207,7 @@ BAD = [
     ("postgresql://u:{0}@h/db?nonsense=1", "path", InvalidInputError),
     ("postgresql://u:{0}@h/db?schema=No-Name", "schema", InvalidInputError),
     ("postgresql://u:{0}@h/db?schema=pg_mine", "schema", InvalidInputError),
+    ("postgresql://u:{0}@h/db?schema=mine&schema=yours", "schema", InvalidInputError),
     ("postgresql://u:{0}@h/db?connect_timeout=soon", "connect_timeout", InvalidInputError),
     ("postgresql://u:{0}@h/db?connect_timeout=nan", "connect_timeout", InvalidInputError),
     ("postgresql://u:{0}@h/db?connect_timeout=", "connect_timeout", InvalidInputError),

@@ -150,7 +150,14 @@ def test_what_get_all_gave(store: MemoryStore, tmp_path: Path) -> None:
             "created_at": None,
             "score": 0.5,
         },
-        {"id": "b", "memory": "Bo likes milk.", "run_id": "r1", "categories": ["food"], "metadata": None},
+        {
+            "id": "b",
+            "memory": "Bo likes milk.",
+            "run_id": "r1",
+            "categories": ["food"],
+            "metadata": None,
+            "created_at": 1714550000000,
+        },
         {"memory": "Nobody knows me."},
         {"id": "a", "memory": "Ada likes coffee.", "user_id": "u1", "metadata": {"n": 2}},
         "not a memory",
@@ -173,6 +180,7 @@ def test_what_get_all_gave(store: MemoryStore, tmp_path: Path) -> None:
         "r1",
         {"categories": ["food"]},
     )
+    assert found["b"].created_at == datetime(2024, 5, 1, 7, 53, 20, tzinfo=UTC)
     assert moved(Mem0Source(lines, DefaultOwner(user_id="u9")), store, tmp_path).unchanged == 2
 
 
