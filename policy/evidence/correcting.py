@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from recall_loop.policy.evidence.later_statements import LaterStatements
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.confirmations import merely_confirms
+from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
 from recall_loop.policy.facts.corrections import (
     Correction,
     may_correct,
@@ -28,7 +28,7 @@ from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
-from recall_loop.state.types import ContentType, is_to_come
+from recall_loop.state.types import ContentType, Role, is_to_come
 from recall_loop.text.time.time_expressions import TimeExpression
 from recall_loop.text.words.tokens import words
 
@@ -36,6 +36,7 @@ CORRECTED_DEPTH = 10
 """How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
+_REPEATED = "it only says again what was corrected later"
 _PERIODS = ("year", "month", "range")
 _YEAR = timedelta(days=365)
 _KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
@@ -105,6 +106,7 @@ def order_corrections(
     if moment.past:
         return _older_first(ranked, everything, later, asked)
     found = _corrections(ranked, everything, later)
+    found |= _repeated(ranked, everything, found)
     return _newer_first(ranked, everything, found) if found else list(ranked)
 
 
@@ -123,6 +125,24 @@ def _corrections(
         if best[0] not in {other.id for other in waiting}:
             waiting.append(everything[best[0]])
     return _surest(found)
+
+
+def _repeated(
+    ranked: Sequence[RankedEntry],
+    everything: Mapping[str, RankedEntry],
+    found: Mapping[str, tuple[str, Correction]],
+) -> dict[str, tuple[str, Correction]]:
+    """Return the assistant's replies that only say again what was corrected later: they are as out of date."""
+    repeats: dict[str, tuple[str, Correction]] = {}
+    replies = (item for item in ranked if item.id in everything and item.id not in found)
+    for item in (each for each in replies if each.entry["record"].get("role") == Role.ASSISTANT):
+        record = item.entry["record"]
+        for name, (by, correction) in found.items():
+            older, newer = (everything[each].entry["record"] for each in (name, by))
+            between = record.get("created_at") and said_before(older, record) and said_before(record, newer)
+            if between and merely_repeats(older["text"], newer["text"], record["text"]):
+                repeats[item.id] = (by, replace(correction, reason=_REPEATED))
+    return repeats
 
 
 def _surest(found: Mapping[str, tuple[str, Correction]]) -> dict[str, tuple[str, Correction]]:

@@ -1,4 +1,4 @@
-"""Whether somebody merely confirms a correction: says again what is new in it, and nothing of their own (LIVE-4)."""
+"""Whether somebody merely confirms a statement: says again what is in it, and nothing of their own (LIVE-4)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ def merely_confirms(older: str, newer: str, said: str) -> bool:
     changed = new_values - old_values
     taken_up = changed & values if changed else (new_words - old_words) & words
     return bool(taken_up) and values <= old_values | new_values
+
+
+def merely_repeats(older: str, newer: str, said: str) -> bool:
+    """Tell whether what was said before a correction only takes up what it corrects: "noted, Thursday at nine".
+
+    It has one of the numbers, dates and names that the correction no longer has, and none that what was corrected
+    hasn't.
+
+    Args:
+        older: what was corrected.
+        newer: what corrects it.
+        said: what somebody else said in between.
+    """
+    if len(said) > LONGEST_NEWER:
+        return False
+    (_, values), (_, old_values), (_, new_values) = map(_told, (said, older, newer))
+    return bool(values & (old_values - new_values)) and values <= old_values
 
 
 @lru_cache(maxsize=1024)

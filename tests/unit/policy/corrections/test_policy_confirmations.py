@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from recall_loop import Memory
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.policy.facts.confirmations import merely_confirms
+from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
 
 CONFIRMED = [
     ("The choir sings on Thursday.", "The choir sings on Friday now.", "Fine, Friday it is then."),
@@ -68,3 +69,40 @@ def test_a_confirmation_stands_behind_the_correction_and_what_it_corrects(said, 
         )
         facts = retrieve(question, store=store).facts
     assert [(fact.id, fact.superseded_by_hint) for fact in facts] == [("1", None), ("0", "1"), ("2", None)]
+
+
+@pytest.mark.parametrize(
+    ("older", "reply", "newer", "question"),
+    [
+        (
+            "My dentist appointment is on 5 March at 9.",
+            "Noted: dentist on 5 March at 9, good luck!",
+            "The dentist moved my appointment to 12 March.",
+            "When is my dentist appointment?",
+        ),
+        (
+            "Unser Termin beim Orthopäden ist am 4. April um 8:20.",
+            "4. April um 8:20 Uhr, ist notiert.",
+            "Der Termin beim Orthopäden wurde auf den 17. April verlegt.",
+            "Wann ist der Termin beim Orthopäden?",
+        ),
+        ("婚礼定在10月5号，我当伴娘。", "恭喜！10月5日婚礼，你当伴娘。", "婚礼提前到9月21号了。", "婚礼是哪天？"),
+    ],
+)
+def test_an_assistants_reply_is_as_out_of_date_as_what_it_repeats(older, reply, newer, question):
+    """Proves: LIVE-4."""
+    said = [("user", older), ("assistant", reply), ("user", newer)]
+    with Memory() as memory:
+        turns = [
+            {"id": str(at), "role": role, "content": text, "created_at": f"2024-03-0{at + 1}T09:00:00Z"}
+            for at, (role, text) in enumerate(said)
+        ]
+        memory.add(turns, user_id="ada")
+        facts = memory.recall(question, user_id="ada").facts
+    assert [(fact.id, fact.superseded_by_hint) for fact in facts] == [("2", None), ("0", "2"), ("1", "2")]
+
+
+def test_a_reply_with_something_of_its_own_is_not_out_of_date():
+    """Proves: LIVE-4."""
+    assert not merely_repeats("We meet on Friday.", "We meet on Monday now.", "Friday: bring the 12 keys.")
+    assert merely_repeats("We meet on Friday.", "We meet on Monday now.", "Friday it is.")
