@@ -60,12 +60,8 @@ class RetrievalParts:
 
 DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
 # What of an entry decides which part of it is evidence.
-_EVIDENCE: tuple[Literal["record"], Literal["window"], Literal["alignment"], Literal["similarity"]] = (
-    "record",
-    "window",
-    "alignment",
-    "similarity",
-)
+_EvidenceField = Literal["record", "window", "alignment", "similarity"]
+_EVIDENCE: tuple[_EvidenceField, ...] = ("record", "window", "alignment", "similarity")
 
 
 @dataclass

@@ -38,6 +38,9 @@ class AskedProperty(StrEnum):
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
 _KINDS = {AskedProperty.BIRTHDAY: AnswerKind.DATE, AskedProperty.AGE: AnswerKind.NUMBER}
 
+# Patterns that those of all languages share, by the name that stands in braces for them.
+_SHARED = ("bare", "breed", "measure")
+
 
 @lru_cache(maxsize=256)
 def asked_property(question: str, language: str, kind: AnswerKind | None) -> AskedProperty | None:
@@ -105,7 +108,6 @@ def _counted(language: str) -> re.Pattern[str]:
 
 def _compiled(pattern: str, language: str) -> re.Pattern[str]:
     numbers = "|".join([r"\d+", *sorted(map(re.escape, map(fold, number_words(language))), key=len, reverse=True)])
-    shared = _lists()["shared"]
-    filled = pattern.replace("{bare}", shared["bare"]).replace("{breed}", shared["breeds"])
-    filled = filled.replace("{measure}", shared["measures"])
-    return re.compile(filled.replace("{n}", f"(?:{numbers})"))
+    for name in _SHARED:
+        pattern = pattern.replace(f"{{{name}}}", _lists()["shared"][name])
+    return re.compile(pattern.replace("{n}", f"(?:{numbers})"))

@@ -169,8 +169,13 @@ def _reply_relevance(entry: PoolEntry, turns: Mapping[str, float]) -> float:
     """Return the relevance of the preceding turn if it asks something, else 0."""
     if not turns or not entry["window"] or entry["record"].get("role") in _ASSISTING_ROLES:
         return 0.0
+    return turns.get(turn_before(entry), 0.0)
+
+
+def turn_before(entry: PoolEntry) -> str:
+    """Return the line of the turn before a message as its window holds it; "" where it holds none."""
     before, separator, _ = entry["window"].partition("\n" + _line(entry))
-    return turns.get(before, 0.0) if separator else 0.0
+    return before if separator else ""
 
 
 def _max_sum(settings: Settings) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
-from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.ranking import RankedEntry, turn_before
 from recall_loop.policy.facts.negation import is_negated
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
@@ -117,9 +117,8 @@ def as_evidence(
 
 def _asked_before(entry: PoolEntry, asked: frozenset[str]) -> bool:
     """Tell whether the turn before a message asks most of the question, and the message has no word of it."""
-    text = entry["record"]["text"]
-    before, separator, _ = entry["window"].partition("\n" + text)
-    if not separator or not asked.isdisjoint(stems(text)) or 2 * len(asked & set(stems(before))) <= len(asked):
+    before = turn_before(entry)
+    if not asked.isdisjoint(stems(entry["record"]["text"])) or 2 * len(asked & set(stems(before))) <= len(asked):
         return False
     return SpeechAct.QUESTION in speech_acts(before)
 
