@@ -58,14 +58,17 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     """Yield the messages of an export, or of one day's file, channel by channel and day by day.
 
     A channel is a conversation, a day or a thread a session of it. Marks are written out: names of people and channels,
-    links with their words.
+    links with their words. One day's file that lies in its export gives the same messages as the whole export.
 
     Raises:
         UnreadableFileError: a file of the export isn't JSON.
+        OSError: one can't be read.
     """
     workspace = _Workspace()
     if document is not None:
-        yield from _messages(document, path.resolve().parent.name or path.stem, workspace, 0)
+        channel = path.resolve().parent
+        _add_indexes_beside(channel, workspace)
+        yield from _messages(document, channel.name or path.stem, workspace, 0)
         return
     with _opened(path) as (names, load):
         for name in names:
@@ -78,6 +81,14 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
                 for item in _messages(load(name), place.parts[-2], workspace, number):
                     number = item.number
                     yield item
+
+
+def _add_indexes_beside(channel: Path, workspace: _Workspace) -> None:
+    """Take the names of people and channels from the export that a channel's folder lies in: ids are made of them."""
+    for name in _INDEXES:
+        index = channel.parent / name
+        if index.is_file():
+            workspace.add(name, _parse(channel.parent, name, index.read_bytes()))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _BETWEEN = " > "
 
 
 def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[SourceItem]:
-    """Yield a note for each heading that has text below it, labelled with the headings above it.
+    """Yield a note for each heading that has text below it, labelled with the title and the headings above it.
 
     A note keeps its id while its file's path and its headings stay, so that reading the file again replaces what has
     changed. Of front matter the title, the date and the tags are used.
@@ -46,12 +46,14 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
     offset = text[: front.end()].count("\n") if front else 0
     lines = text.split("\n")[offset:]
     fixed = _fixed_fields(entries)
-    title = entries.get("title") or path.stem
+    title = entries.get("title")
     seen: dict[str, int] = {}
-    for label, start, end in _sections("\n".join(lines), title):
+    for headings, start, end in _sections("\n".join(lines)):
+        label = _label(title, headings) or path.stem
         body = "\n".join(lines[start:end]).strip()
         for part, piece in enumerate(_pieces(body, NOTE_CHARS) if len(body) > NOTE_CHARS else [body] if body else []):
-            key = f"{label}\n{part}"
+            # Without the title: else a new one would make other notes of all that stand below headings.
+            key = f"{_BETWEEN.join(headings) or label}\n{part}"
             seen[key] = seen.get(key, -1) + 1
             note_id = f"note-{digest(str(path.resolve()), *owner, key, str(seen[key]))}"
             fields = {"id": note_id, "kind": "archival", "text": piece, "label": label, **fixed}
@@ -84,19 +86,26 @@ def _fixed_fields(entries: dict[str, str]) -> dict[str, Any]:
     return ({"tags": tags} if tags else {}) | ({"created_at": moment} if moment else {})
 
 
-def _sections(text: str, title: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the label and the lines (from, to) of the text before the first heading, and below each heading."""
+def _label(title: str | None, headings: list[str]) -> str:
+    """Return the title and the headings below it; a heading that only repeats the title is named once."""
+    repeated = bool(title and headings and title.casefold() == headings[0].casefold())
+    return _BETWEEN.join([title, *headings[repeated:]] if title else headings)
+
+
+def _sections(text: str) -> Iterator[tuple[list[str], int, int]]:
+    """Yield the headings above and the lines (from, to) of the text before the first heading, and below each."""
     tokens = MarkdownIt("commonmark").parse(text)
     above: list[tuple[int, str]] = []
-    label, start = title, 0
+    headings: list[str] = []
+    start = 0
     for token, inner in pairwise(tokens):
         if token.type != "heading_open" or token.map is None or token.level:
             continue
-        yield label, start, token.map[0]
+        yield headings, start, token.map[0]
         level = int(token.tag[1:])
         above = [*((depth, words) for depth, words in above if depth < level), (level, inner.content.strip())]
-        label, start = _BETWEEN.join(words for _, words in above if words) or title, token.map[1]
-    yield label, start, text.count("\n") + 1
+        headings, start = [words for _, words in above if words], token.map[1]
+    yield headings, start, text.count("\n") + 1
 
 
 def _pieces(text: str, most: int) -> list[str]:

@@ -98,8 +98,16 @@ def test_of_slack_names_and_links_are_written_out(tmp_path: Path) -> None:
         )
         assert (price.session, ticket.session) == ("1714642000.000100", "2024-05-02")
         assert ticket.author == "Desk"
-    day = found(EXPORTS / "slack" / "repairs" / "2024-05-02.json")
-    assert [(one.conversation_id, one.author) for one in day] == [("repairs", "U0002"), ("repairs", "Desk")]
+
+
+def test_a_day_of_slack_gives_the_same_records_alone_and_in_its_export(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    whole = [one for one in found(EXPORTS / "slack") if one.conversation_id == "repairs"]
+    assert found(EXPORTS / "slack" / "repairs" / "2024-05-02.json") == whole
+    moved = tmp_path / "repairs" / "2024-05-02.json"
+    moved.parent.mkdir()
+    shutil.copy(EXPORTS / "slack" / "repairs" / "2024-05-02.json", moved)
+    assert [(one.conversation_id, one.author) for one in found(moved)] == [("repairs", "U0002"), ("repairs", "Desk")]
 
 
 def test_of_slack_the_days_are_read_one_after_another(tmp_path: Path) -> None:
@@ -174,9 +182,9 @@ def test_of_markdown_a_note_stays_the_same_note(tmp_path: Path) -> None:
     notes = found(path)
     assert [(one.label, one.text.splitlines()[0]) for one in notes] == [
         ("Household", "The house is from 1936."),
-        ("Heating", "The boiler is serviced in May."),
-        ("Heating > Boiler", "Kettler repairs it for 340 euros."),
-        ("Heating > Garden", "The pears are by the wall."),
+        ("Household > Heating", "The boiler is serviced in May."),
+        ("Household > Heating > Boiler", "Kettler repairs it for 340 euros."),
+        ("Household > Heating > Garden", "The pears are by the wall."),
     ]
     assert {one.tags for one in notes} == {("house", "repairs")}
     assert "# no heading" in notes[1].text
@@ -185,6 +193,19 @@ def test_of_markdown_a_note_stays_the_same_note(tmp_path: Path) -> None:
     assert [one.id for one in again] == [one.id for one in notes]
     assert again[2].text == "Kettler repairs it for 360 euros."
     assert {one.id for one in found(path, user_id="ada")}.isdisjoint(one.id for one in notes)
+
+
+def test_a_title_labels_all_notes_of_its_file_and_names_none(tmp_path: Path) -> None:
+    """Its notes stay the same ones when a title is added. Proves: MOVE-1."""
+    plain = "# Heating\nThe boiler.\n## Garden\nThe pears.\n"
+    path = write(tmp_path / "notes.md", plain)
+    untitled = found(path)
+    assert [one.label for one in untitled] == ["Heating", "Heating > Garden"]
+    titled = found(write(path, f"---\ntitle: Household\n---\n{plain}"))
+    assert [one.label for one in titled] == ["Household > Heating", "Household > Heating > Garden"]
+    assert [one.id for one in titled] == [one.id for one in untitled]
+    repeated = found(write(path, f"---\ntitle: heating\n---\n{plain}"))
+    assert [one.label for one in repeated] == ["heating", "heating > Garden"]
 
 
 def test_texts_are_kept_in_pieces_of_whole_sentences(tmp_path: Path) -> None:
