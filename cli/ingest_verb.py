@@ -131,6 +131,8 @@ def _print_summary(summary: IngestSummary, format_name: str) -> None:
     counts += [f"{number:,} left out ({why})" for why, number in sorted(summary.left_out.items())]
     if summary.duplicates:
         counts.append(f"{format_count(summary.duplicates, 'id')} given more than once")
+    if summary.warnings:
+        counts.append(format_count(summary.warnings, "warning"))
     if summary.skipped_lines:
         counts.append(f"{format_count(summary.skipped_lines, 'line')} done by an earlier run")
     taken = f"{summary.format_words}: " if format_name == "auto" else ""

@@ -33,7 +33,8 @@ import chromadb.api.rust
 import chromadb.telemetry.product.posthog  # noqa: F401  # imported before the fork, opened after it
 import numpy as np
 
-from recall_loop.memory.intake.files.ingest import Checkpoint, IngestOptions, ingest_file
+from recall_loop.memory.intake.files.checkpoints import Checkpoint
+from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.text.speech.speech_acts import find_speech_acts

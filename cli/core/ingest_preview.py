@@ -56,10 +56,13 @@ def _show(path: Path, preview: FilePreview) -> None:
     counts = [f"{', '.join(kept) or 'nothing'} would be kept", format_count(len(preview.rejected), "rejected item")]
     counts += [f"{format_count(preview.repeated, 'id')} given more than once"] if preview.repeated else []
     counts += [f"{number:,} left out ({why})" for why, number in sorted(preview.left_out.items())]
+    counts += [format_count(len(preview.warnings), "warning")] if preview.warnings else []
     screen.line(f"  {'; '.join(counts)}")
     problems = ProblemReport()
     for number, reason in preview.rejected:
         problems.add(f"{path}:{number}", "rejected", reason)
+    for number, reason in preview.warnings:
+        problems.add(f"{path}:{number}", "warning", reason)
     problems.close()
 
 

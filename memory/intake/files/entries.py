@@ -70,6 +70,7 @@ class FileEntry:
     raw: str
     end: int | None = None
     duplicate_of_line: int | None = None
+    warning: str | None = None
 
 
 def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int, Record | InvalidLine]]:
@@ -101,7 +102,7 @@ def iter_entries(path: Path, format_name: str | DetectedFormat, owner: FileOwner
     for item, end in _items(path, detected, owner):
         outcome = _outcome(item, detected.name, owner, ids)
         earlier = ids.earlier_line(outcome.id, item.number) if isinstance(outcome, Record) else None
-        yield FileEntry(item.number, outcome, item.raw, end, earlier)
+        yield FileEntry(item.number, outcome, item.raw, end, earlier, item.warning)
 
 
 def _items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[tuple[SourceItem, int | None]]:

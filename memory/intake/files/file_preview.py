@@ -29,6 +29,7 @@ class FilePreview:
         repeated: items whose id an earlier one has: the last of them is kept.
         rejected: number and reason of each item that can't be kept.
         left_out: items that aren't kept on purpose, counted by the reason.
+        warnings: number of each item whose record deviates from it, and how.
     """
 
     detected: DetectedFormat
@@ -37,6 +38,7 @@ class FilePreview:
     repeated: int = 0
     rejected: list[tuple[int, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    warnings: list[tuple[int, str]] = field(default_factory=list)
 
 
 def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> DetectedFormat:
@@ -70,6 +72,8 @@ def preview_file(path: Path, format_name: str = AUTO, owner: FileOwner = NOBODY)
                 preview.repeated += 1
             if len(preview.first) < _SHOWN:
                 preview.first.append(outcome)
+            if entry.warning is not None:
+                preview.warnings.append((entry.line, entry.warning))
         elif isinstance(outcome, LeftOut):
             preview.left_out[outcome.reason] += 1
         else:

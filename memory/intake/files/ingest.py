@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections import Counter
@@ -10,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptions, WriteSummary
+from recall_loop.memory.intake.files.checkpoints import Checkpoint, CheckpointPosition
 from recall_loop.memory.intake.files.entries import NOBODY, FileEntry, FileOwner, iter_entries
 from recall_loop.memory.intake.files.file_preview import examine_file
 from recall_loop.memory.intake.formats.detection import DetectedFormat
@@ -23,82 +22,10 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 
-_CHUNK = 1024 * 1024
-_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPosition:
-    """The first `offset` bytes of the file, ending with line `line`, are in the store."""
-
-    offset: int = 0
-    line: int = 0
-
-
-class Checkpoint:
-    """The checkpoint of one file, read in one way for one tenant and owner, in one store.
-
-    It stands among the store's notes, so that a copy of the store has the one that fits. It holds the size and the
-    SHA-256 of the part of the file that is done, so a file that has changed there is read from its start, and one that
-    has only grown is read from its former end.
-    """
-
-    def __init__(
-        self, store: MemoryStore, file: Path, tenant: str, format_name: str, owner: FileOwner = NOBODY
-    ) -> None:
-        key = json.dumps([str(file.resolve()), tenant, format_name, owner.fields()])
-        name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        self._notes, self._name = store.maintenance, f"ingest-{name}"
-        self._file = file
-        self._hash = hashlib.sha256()
-        self._hashed = 0
-
-    def load(self) -> CheckpointPosition:
-        """Return how far the file is done; the start where nothing usable is known."""
-        saved = self._read()
-        offset, line = saved.get("offset"), saved.get("line")
-        if not isinstance(offset, int) or not isinstance(line, int) or offset > self._file.stat().st_size:
-            return CheckpointPosition()
-        self._hash_up_to(offset)
-        if self._hash.hexdigest() == saved.get("sha256"):
-            return CheckpointPosition(offset, line)
-        self._hash, self._hashed = hashlib.sha256(), 0
-        return CheckpointPosition()
-
-    def save(self, position: CheckpointPosition) -> None:
-        """Record that the file is done up to `position`; on disk when this returns.
-
-        Raises:
-            OSError: the file can't be read.
-            StoreError: the store can't be written.
-        """
-        self._hash_up_to(position.offset)
-        sha256 = self._hash.hexdigest()
-        fields = {"version": _VERSION, "offset": position.offset, "line": position.line, "sha256": sha256}
-        self._notes.set_note(self._name, json.dumps(fields))
-
-    def clear(self) -> None:
-        """Forget the file, as after its last line."""
-        self._notes.set_note(self._name, None)
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            saved = json.loads(self._notes.note(self._name) or "{}")
-        except ValueError:  # of another version: starting again is always right
-            return {}
-        return saved if isinstance(saved, dict) and saved.get("version") == _VERSION else {}
-
-    def _hash_up_to(self, offset: int) -> None:
-        with self._file.open("rb") as file:
-            file.seek(self._hashed)
-            while self._hashed < offset and (data := file.read(min(_CHUNK, offset - self._hashed))):
-                self._hash.update(data)
-                self._hashed += len(data)
-
 
 @dataclass(frozen=True, slots=True)
 class IngestProblem:
-    """One line that was rejected, or (not `rejected`) one that replaces an earlier line's record."""
+    """One line that was rejected, or (not `rejected`) one that is kept otherwise than it says or replaces another."""
 
     path: Path
     line: int
@@ -112,12 +39,14 @@ class IngestSummary(WriteSummary):
 
     Attributes:
         duplicates: ids that a later line of the file gave again.
+        warnings: records that were kept otherwise than their items say, such as at another time.
         skipped_lines: lines that were in the store already when a run was resumed.
         left_out: items that aren't kept on purpose, counted by the reason.
         format_words: what the file was taken for, such as "an export of ChatGPT".
     """
 
     duplicates: int = 0
+    warnings: int = 0
     skipped_lines: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     format_words: str = ""
@@ -228,6 +157,7 @@ class _FileIngest:
         bad += [(good[item.index][0], item.error or "") for item in outcomes if item.status == "rejected"]
         self._report_rejected(sorted(bad, key=lambda pair: pair[0].line))
         self._report_duplicates(good)
+        self._report_warnings(good, {item.index: item.warning for item in outcomes if item.warning})
         if self.checkpoint and batch[-1].end is not None:
             self.checkpoint.save(CheckpointPosition(batch[-1].end, batch[-1].line))
 
@@ -243,6 +173,12 @@ class _FileIngest:
                 self.summary.duplicates += 1
                 reason = f"id {record.id!r} is also on line {entry.duplicate_of_line}; the later line wins"
                 self._report(IngestProblem(self.path, entry.line, reason, rejected=False))
+
+    def _report_warnings(self, good: list[tuple[FileEntry, Record]], of_store: dict[int, str]) -> None:
+        for index, (entry, _) in enumerate(good):
+            if reasons := [*filter(None, (entry.warning, of_store.get(index)))]:
+                self.summary.warnings += 1
+                self._report(IngestProblem(self.path, entry.line, "; ".join(reasons), rejected=False))
 
     def _report(self, problem: IngestProblem) -> None:
         if self.on_problem:

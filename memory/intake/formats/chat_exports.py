@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
+from recall_loop.state.errors import display_value
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 _SENDERS = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
@@ -24,8 +26,13 @@ _SHOWN_NAME = re.compile(r'\["[^"]*",\s*"([^"]+)"')
 
 
 def read_chatgpt(document: Any) -> Iterator[SourceItem]:
-    """Yield the messages of a ChatGPT export, conversation by conversation."""
+    """Yield the messages of a ChatGPT export, conversation by conversation.
+
+    A chat that was branched off has the messages before the branch under the ids that they have in the first one:
+    there its conversation comes before the message's id.
+    """
     number = 0
+    first = _first_conversations(document)
     for conversation in _conversations(document):
         mapping = conversation.get("mapping") if isinstance(conversation, Mapping) else None
         if not isinstance(mapping, Mapping):
@@ -38,8 +45,38 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
             if not isinstance(message, Mapping):  # the root of the tree
                 continue
             number += 1
-            outcome = _chatgpt_outcome(conversation, message) if node in branch else _ABANDONED
-            yield SourceItem(number, outcome, raw_json(message))
+            raw = raw_json(message)
+            if node not in branch:
+                yield SourceItem(number, _ABANDONED, raw)
+                continue
+            moment = _moment(message.get("create_time"), conversation.get("create_time"), "create_time")
+            outcome = _chatgpt_outcome(conversation, message, first, moment.text)
+            yield SourceItem(number, outcome, raw, moment.warning)
+
+
+def _first_conversations(document: Any) -> dict[str, str]:
+    """Return the ids of messages that several conversations show, each with the conversation that was begun first.
+
+    The one begun first, and not the first of the list: that is ordered by the last use, which changes.
+    """
+    shown: dict[str, tuple[str, str]] = {}
+    shared: set[str] = set()
+    for conversation in filter(lambda one: isinstance(one, Mapping), _conversations(document)):
+        mapping = as_mapping(conversation.get("mapping"))
+        name = _chatgpt_conversation(conversation)
+        mine = (epoch_time(conversation.get("create_time")) or "9999", name or "")
+        for node in _visible_branch(conversation, mapping) if name else ():
+            message_id = to_text(as_mapping(as_mapping(mapping[node]).get("message")).get("id"))
+            if message_id is not None:
+                other = shown.setdefault(message_id, mine)
+                if other[1] != name:
+                    shared.add(message_id)
+                    shown[message_id] = min(other, mine)
+    return {one: shown[one][1] for one in shared}
+
+
+def _chatgpt_conversation(conversation: Mapping[str, Any]) -> str | None:
+    return to_text(conversation.get("conversation_id") or conversation.get("id"))
 
 
 def _visible_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any]) -> dict[str, None]:
@@ -54,7 +91,9 @@ def _visible_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any])
     return dict.fromkeys(reversed(branch))
 
 
-def _chatgpt_outcome(conversation: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any] | LeftOut:
+def _chatgpt_outcome(
+    conversation: Mapping[str, Any], message: Mapping[str, Any], first: Mapping[str, str], created_at: str | None
+) -> dict[str, Any] | LeftOut:
     role = _SENDERS.get(str(as_mapping(message.get("author")).get("role")))
     hidden = as_mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
     if role is None or hidden or message.get("recipient") not in (None, "all"):
@@ -64,14 +103,11 @@ def _chatgpt_outcome(conversation: Mapping[str, Any], message: Mapping[str, Any]
         return _HIDDEN
     parts = content.get("parts")
     texts = [_part_text(part) for part in (parts if isinstance(parts, list) else [])]
-    return _message(
-        message.get("id"),
-        _MARK.sub(_shown, "\n".join(filter(None, texts))).strip(),
-        role,
-        conversation.get("conversation_id") or conversation.get("id"),
-        epoch_time(message.get("create_time")) or epoch_time(conversation.get("create_time")),
-        conversation.get("title"),
-    )
+    text = _MARK.sub(_shown, "\n".join(filter(None, texts))).strip()
+    message_id, name = to_text(message.get("id")), _chatgpt_conversation(conversation)
+    if message_id is not None and name and first.get(message_id, name) != name:
+        message_id = f"{name}/{message_id}"
+    return _message(message_id, text, role, name, created_at, conversation.get("title"))
 
 
 def _part_text(part: Any) -> str:
@@ -100,18 +136,21 @@ def read_claude(document: Any) -> Iterator[SourceItem]:
             yield _invalid(number, conversation, "chat_messages: got nothing; allowed: a conversation of Claude's")
             continue
         for message in messages:
-            for outcome in _claude_outcomes(conversation, message):
+            given = as_mapping(message).get("created_at")
+            moment = _moment(given, conversation.get("created_at"), "created_at")
+            for outcome in _claude_outcomes(conversation, message, moment.text):
                 number += 1
-                yield SourceItem(number, outcome, raw_json(message))
+                yield SourceItem(number, outcome, raw_json(message), moment.warning)
 
 
-def _claude_outcomes(conversation: Mapping[str, Any], message: Any) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
+def _claude_outcomes(
+    conversation: Mapping[str, Any], message: Any, created_at: str | None
+) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
     role = _SENDERS.get(str(as_mapping(message).get("sender")))
     if role is None:
         reason = "sender: got nothing that is known; allowed: human or assistant"
         yield InvalidLine(reason, raw_json(message))
         return
-    created_at = epoch_time(message.get("created_at")) or epoch_time(conversation.get("created_at"))
     owner = conversation.get("uuid")
     yield _message(message.get("uuid"), _claude_text(message), role, owner, created_at, conversation.get("name"))
     attachments = message.get("attachments")
@@ -134,6 +173,23 @@ def _claude_text(message: Mapping[str, Any]) -> str:
     blocks = [as_mapping(block) for block in (content if isinstance(content, list) else [])]
     texts = [str(block.get("text") or "").strip() for block in blocks if block.get("type") == "text"]
     return "\n".join(filter(None, texts)) or str(message.get("text") or "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """When a message was written, RFC 3339, and what is wrong with the time that it states itself."""
+
+    text: str | None
+    warning: str | None = None
+
+
+def _moment(stated: object, of_conversation: object, name: str) -> _Moment:
+    """Return a message's own time, else that of its conversation, which is told where the message states another."""
+    moment, other = epoch_time(stated), epoch_time(of_conversation)
+    if moment or stated in (None, ""):
+        return _Moment(moment or other)
+    instead = "the conversation's time is taken" if other else "the time is unknown"
+    return _Moment(other, f"{name}: got {display_value(stated)}, which is no time; {instead}")
 
 
 def _message(

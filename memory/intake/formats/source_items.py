@@ -38,11 +38,13 @@ class SourceItem:
         number: its line, row or place in the file, from 1.
         outcome: the fields of its record, or why there is none.
         raw: the item as it stands in the file, for the file of rejects.
+        warning: how its record deviates from what the item says, such as in its time.
     """
 
     number: int
     outcome: dict[str, Any] | InvalidLine | LeftOut
     raw: str
+    warning: str | None = None
 
 
 def with_epoch_times(fields: Mapping[str, Any]) -> dict[str, Any]:

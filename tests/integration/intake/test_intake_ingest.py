@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
+from recall_loop.memory.intake.files.checkpoints import Checkpoint, CheckpointPosition
 from recall_loop.memory.intake.files.ingest import (
-    Checkpoint,
-    CheckpointPosition,
     IngestOptions,
     IngestProblem,
     IngestSummary,
@@ -104,6 +103,17 @@ def test_good_lines_go_in_and_bad_ones_are_kept_aside(tmp_path: Path, store: Mem
     assert "UTF-8" in entries[0]["reason"]
     assert "colour" in entries[1]["reason"]
     assert json.loads(entries[1]["raw"]) == lines[2]
+
+
+def test_a_record_that_is_kept_otherwise_than_it_says_is_told(tmp_path: Path, store: MemoryStore) -> None:
+    """Proves: STORE-2, MOVE-1."""
+    path = write(tmp_path / "in.jsonl", [message(0), message(1, created_at="2999-01-01T00:00:00Z")])
+    seen: list[IngestProblem] = []
+    summary = ingest_file(path, store, on_problem=seen.append)
+    assert (summary.created, summary.warnings, summary.rejected) == (2, 1, 0)
+    ((line, rejected, reason),) = [(one.line, one.rejected, one.reason) for one in seen]
+    assert (line, rejected) == (2, False)
+    assert reason == "created_at: got 2999-01-01T00:00:00+00:00, which is to come: left out"
 
 
 def test_a_file_put_right_leaves_no_rejects_behind(tmp_path: Path, store: MemoryStore) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from recall_loop.memory.intake.files.entries import iter_entries
+from recall_loop.memory.intake.files.file_preview import preview_file
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.state.records.records import Record
 
@@ -50,6 +51,44 @@ def test_an_export_of_chatgpt_in_parts_is_read_whole(tmp_path: Path) -> None:
     ]
     with pytest.raises(UnreadableFileError, match=r"whose conversations-001\.json is not JSON"):
         found(packed(tmp_path / "broken.zip", {**members, "conversations-001.json": "["}))
+
+
+def test_a_branched_off_chat_of_chatgpt_has_ids_of_its_own(tmp_path: Path) -> None:
+    """The chat begun first keeps its ids, wherever it stands; a chat that shares nothing does too. Proves: MOVE-1."""
+    first, branched, other = chat(1, "Which ferry?"), chat(1, "Which ferry?"), chat(2, "Which hut?")
+    first["create_time"], branched["create_time"] = 1714550000.5, 1714560000.5
+    branched["conversation_id"] = "branch"
+    path = tmp_path / "conversations.json"
+    ids = []
+    for order in ([branched, other, first], [first, branched, other]):
+        path.write_text(json.dumps(order), encoding="utf-8")
+        ids.append({(one.conversation_id, one.id) for one in found(path)})
+    assert ids[0] == ids[1] == {("c1", "m1"), ("branch", "branch/m1"), ("c2", "m2")}
+    path.write_text(json.dumps([branched]), encoding="utf-8")
+    assert [one.id for one in found(path)] == ["m1"]
+
+
+def claude(stated: object) -> list[dict[str, Any]]:
+    """Return an export of Claude with one message and its attached text."""
+    attached = [{"file_name": "huts.txt", "extracted_content": "Bossbu is closed."}]
+    message = {"uuid": "m1", "sender": "human", "text": "Kelp.", "created_at": stated, "attachments": attached}
+    return [{"uuid": "c1", "created_at": "2024-06-01T08:00:00Z", "chat_messages": [message]}]
+
+
+@pytest.mark.parametrize(("stated", "told"), [("last June", 2), ([3], 2), (None, 0), ("2024-06-02T08:00:00Z", 0)])
+def test_a_time_that_cannot_be_read_is_told(tmp_path: Path, stated: object, told: int) -> None:
+    """The record takes its conversation's time. Proves: MOVE-1."""
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps(claude(stated)), encoding="utf-8")
+    warnings = preview_file(path).warnings
+    reason = f"created_at: got {stated!r}, which is no time; the conversation's time is taken"
+    assert warnings == [(number, reason) for number in range(1, told + 1)]
+    day = 2 if stated and not told else 1
+    assert {str(one.created_at)[:10] for one in found(path)} == {f"2024-06-0{day}"}
+    asked = chat(1, "Kelp.") | {"create_time": 1714550000}
+    asked["mapping"]["node"]["message"]["create_time"] = stated
+    path.write_text(json.dumps([asked]), encoding="utf-8")
+    assert len(preview_file(path).warnings) == bool(told)
 
 
 @pytest.mark.parametrize(
