@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.cli.core.ingest_files import FileRun
+    from recall_loop.memory.intake.files.entries import FileOwner
     from recall_loop.memory.intake.files.ingest import IngestOptions, IngestSummary
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Read files into a store: records (docs/records.md), lists of chat messages (OpenAI, LangChain), the exports of
-ChatGPT, Claude and Slack as they were downloaded, tables in CSV, Markdown notes and plain text. What a file is taken
-for is said first; --dry-run shows its first records and writes nothing. An item that can't be kept is reported and
-written to a rejects file with the reason; the others are stored, and the exit code is 1. Running it again is safe: the
-same file gives the same records. An interrupted run of records continues after the last lines that were acknowledged.
+ChatGPT, Claude and Slack as they were downloaded or unpacked, tables in CSV, Markdown notes and plain text; of a
+folder all files in it. What a file is taken for is said first; --dry-run shows its first records and writes nothing.
+An item that can't be kept is reported and written to a rejects file with the reason, and one of several files that
+can't be read is named and skipped; the others are stored, and the exit code is 1. Where no file can be read it is 2,
+and nothing is written. Running it again is safe: the same file gives the same records. An interrupted run of records
+continues after the last lines that were acknowledged.
 """
 _EXAMPLE = """\
 examples:
   recall-loop ingest conversations.json --user ada --store ./my-memory --dry-run
   recall-loop ingest notes.md chat.jsonl slack-export.zip --store ./my-memory --tenant acme
+  recall-loop ingest ~/Documents/vault --store ./my-memory
   recall-loop ingest talk.json --format openai --user ada --conversation monday --store ./my-memory
 """
 _FORMATS = ("auto", "records", "openai", "langchain", "chatgpt", "claude", "slack", "csv", "markdown", "text", "locomo")
@@ -46,7 +52,7 @@ def add_parser(subparsers: Any) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="files in UTF-8, ZIP exports, a Slack export's folder, or - for standard input",
+        help="files in UTF-8, ZIP exports, folders of either, or - for standard input",
     )
     add_store_option(parser)
     add_tenant_option(parser)
@@ -79,24 +85,49 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Ingest the files, or show what is in them; 1 where items were rejected, else 0."""
-    from recall_loop.cli.core.common import check_readable, open_store
-    from recall_loop.cli.core.ingest_preview import show_previews
+    """Ingest the files, or show what is in them; 1 where items were rejected or files skipped, else 0."""
+    from recall_loop.cli.core.common import check_readable
+    from recall_loop.cli.core.ingest_files import FileRun, find_files
     from recall_loop.memory.intake.files.entries import file_owner
     from recall_loop.memory.intake.files.file_preview import examine_file
+
+    owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id", "language")})
+    given = [_STANDARD_INPUT if str(path) == "-" else path for path in args.files]
+    files = FileRun(find_files(given, settings, args.rejects))
+
+    def examine(path: Path) -> None:
+        check_readable([] if path.is_dir() else [path])
+        examine_file(path, args.format, owner)
+
+    readable = files.readable(examine)  # a file of another kind is told before anything is written
+    if args.dry_run:
+        rejected = _show_all(files, readable, args.format, owner)
+    else:
+        rejected = _ingest_all(files, readable, settings, args, owner)
+    return 1 if rejected or files.skipped else 0
+
+
+def _show_all(files: FileRun, paths: Sequence[Path], format_name: str, owner: FileOwner) -> bool:
+    """Show what ingest would do with each file; return whether items would be rejected."""
+    from recall_loop.cli.core.ingest_preview import show_preview
+
+    previews = files.read_each(paths, lambda path: show_preview(path, format_name, owner))
+    files.close(len(previews))
+    return any(preview.rejected for _, preview in previews)
+
+
+def _ingest_all(
+    files: FileRun, paths: Sequence[Path], settings: Settings, args: argparse.Namespace, owner: FileOwner
+) -> bool:
+    """Ingest each file; return whether items were rejected."""
+    from recall_loop.cli.core.common import open_store
     from recall_loop.memory.intake.files.ingest import IngestOptions
 
-    args.files = [_STANDARD_INPUT if str(path) == "-" else path for path in args.files]
-    check_readable([path for path in args.files if not path.is_dir()])
-    owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id", "language")})
-    if args.dry_run:
-        return show_previews(args.files, args.format, owner)
-    for path in args.files:  # a file of another kind is told before anything is written
-        examine_file(path, args.format, owner)
     options = IngestOptions(settings.tenant, args.batch_size, args.format, args.resume, owner)
     with open_store(settings, create=True) as store:
-        summaries = [_ingest(path, store, options, args.rejects) for path in args.files]
-    return 1 if any(summary.rejected for summary in summaries) else 0
+        summaries = files.read_each(paths, lambda path: _ingest(path, store, options, args.rejects))
+    files.close(len(summaries))
+    return any(summary.rejected for _, summary in summaries)
 
 
 def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path: Path | None) -> IngestSummary:

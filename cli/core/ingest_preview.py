@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,19 +27,18 @@ _SHOWN_FIELDS = (
 )
 
 
-def show_previews(paths: Sequence[Path], format_name: str, owner: FileOwner) -> int:
-    """Print what ingest would do with the files; 1 where items can't be kept, else 0.
+def show_preview(path: Path, format_name: str, owner: FileOwner) -> FilePreview:
+    """Print and return what ingest would do with a file.
 
     Raises:
-        InvalidInputError: a whole file is of another kind.
-        OSError: a file can't be read.
+        InvalidInputError: the whole file is of another kind.
+        OSError: it can't be read.
     """
     from recall_loop.memory.intake.files.file_preview import preview_file
 
-    previews = [(path, preview_file(path, format_name, owner)) for path in paths]
-    for path, preview in previews:
-        _show(path, preview)
-    return 1 if any(preview.rejected for _, preview in previews) else 0
+    preview = preview_file(path, format_name, owner)
+    _show(path, preview)
+    return preview
 
 
 def _show(path: Path, preview: FilePreview) -> None:

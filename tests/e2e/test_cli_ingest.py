@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,15 +63,18 @@ def test_everything_goes_in_and_again_changes_nothing(
         assert store.count(Scope(user_id="ada", agent_id="lena")) == store.count() == 27
 
 
+def pdf(path: Path) -> Path:
+    path.write_bytes(b"%PDF-1.7\n" + b"1 0 obj\n" * 500)
+    return path
+
+
 def test_a_wrong_file_is_told_once_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proves: MOVE-1."""
-    report = tmp_path / "report.pdf"
-    report.write_bytes(b"%PDF-1.7\n" + b"1 0 obj\n" * 500)
+    report = pdf(tmp_path / "report.pdf")
     for name in ("auto", "records"):
-        notes = str(EXPORTS / "notes.md")
-        assert main(["ingest", notes, str(report), "--format", name, "--store", str(tmp_path / "s")]) == 2
+        assert main(["ingest", str(report), "--format", name, "--store", str(tmp_path / "s")]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err == (
@@ -78,6 +82,74 @@ def test_a_wrong_file_is_told_once_before_anything_is_written(
             "`pdftotext report.pdf`\n"
         )
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_wrong_file_among_others_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str], dry: bool) -> None:
+    """Proves: MOVE-1."""
+    files = [pdf(tmp_path / "report.pdf"), EXPORTS / "notes.md", tmp_path / "missing.md", EXPORTS / "diary.txt"]
+    place = ["--store", str(tmp_path / "s"), *(["--dry-run"] if dry else [])]
+    assert main(["ingest", *map(str, files), *place]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1] == "2 files read, 2 skipped"
+    assert captured.err.splitlines() == [
+        f"{files[0]}: skipped: is a PDF document; convert it to text first, such as with `pdftotext report.pdf`",
+        f"{files[2]}: skipped: No such file or directory",
+    ]
+    assert [str(path) in captured.out for path in files] == [False, True, False, True]
+    assert main(["ingest", str(files[0]), str(files[2]), *place]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "recall-loop: error: FILE: got '2 files'; allowed: at least one that can be read"
+    )
+
+
+def test_a_file_that_breaks_off_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: MOVE-1."""
+    table = tmp_path / "table.csv"
+    table.write_bytes(b"text\n" + b"Bees.\n" * 25 + b"\n" * 100_000 + "Grüße.\n".encode("latin-1"))
+    assert main(["ingest", str(table), str(EXPORTS / "notes.md"), "--store", str(tmp_path / "s")]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == f"{table}: not read to its end: is not UTF-8 text; save it as UTF-8 first\n"
+    assert captured.out.splitlines()[-1] == "1 file read, 1 skipped"
+
+
+def vault(path: Path) -> Path:
+    """Make a folder of notes as Obsidian keeps it, with exports in it, and a store and rejected lines beside them."""
+    (path / ".obsidian").mkdir(parents=True)
+    (path / ".obsidian" / "app.json").write_text("{}")
+    (path / "Trips" / "pictures").mkdir(parents=True)
+    (path / "Trips" / "Rome.md").write_text("# Food\nSuppli by the station.\n")
+    (path / "Trips" / "pictures" / "map.png").write_bytes(b"\x89PNG\r\n")
+    (path / "Trips" / "up").symlink_to(path, target_is_directory=True)
+    (path / "bad.jsonl.rejects.jsonl").write_text("{}\n")
+    shutil.copytree(EXPORTS / "slack", path / "slack")
+    (path / "chats").mkdir()
+    shutil.copy(EXPORTS / "claude-conversations.json", path / "chats" / "conversations.json")
+    (path / "chats" / "users.json").write_text("[]")
+    return path
+
+
+def test_of_a_folder_the_files_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], embedder: MiniLmEmbedder
+) -> None:
+    """Proves: MOVE-1."""
+    notes = vault(tmp_path / "notes")
+    for counts in ("1 created, 0 replaced, 0 unchanged", "0 created, 0 replaced, 1 unchanged"):
+        assert main(["ingest", str(notes), "--store", str(notes / "memory")]) == 1
+        captured = capsys.readouterr()
+        assert f"{notes}/Trips/Rome.md: Markdown, a note for each heading: {counts}" in captured.out
+        assert f"{notes}/slack: an export of Slack: " in captured.out
+        assert f"{notes}/chats: an export of Claude: " in captured.out
+        assert captured.out.splitlines()[-1] == "3 files read, 2 skipped"
+        assert [line.partition(": is ")[0] for line in captured.err.splitlines()] == [
+            f"{notes}/Trips/pictures/map.png: skipped",
+            f"{notes}/Trips/up: skipped",
+        ]
+    with MemoryStore.open(notes / "memory", embedder=embedder, read_only=True) as store:
+        assert store.count() == 1 + 3 + 3
+    (tmp_path / "empty").mkdir()
+    assert main(["ingest", str(tmp_path / "empty"), "--dry-run"]) == 2
+    assert "empty: is a folder without files to read" in capsys.readouterr().err
 
 
 def test_standard_input_is_read_and_its_rejects_stay_in_this_folder(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptio
 from recall_loop.memory.intake.files.checkpoints import Checkpoint, CheckpointPosition
 from recall_loop.memory.intake.files.entries import NOBODY, FileEntry, FileOwner, iter_entries
 from recall_loop.memory.intake.files.file_preview import examine_file
+from recall_loop.memory.intake.files.folder_files import REJECTS_SUFFIX
 from recall_loop.memory.intake.formats.detection import DetectedFormat
 from recall_loop.memory.intake.formats.source_items import LeftOut
 from recall_loop.memory.parsing.foreign_json import InvalidLine
@@ -77,9 +78,9 @@ _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 def default_rejects_path(path: Path) -> Path:
     """Return where the rejected lines of `path` go: `FILE.rejects.jsonl` beside it, of a device's in this folder."""
     if path.parent in _DEVICES:
-        return Path(f"{path.name}.rejects.jsonl")
+        return Path(f"{path.name}{REJECTS_SUFFIX}")
     whole = path.resolve() if not path.name else path  # of "." the name is that of the folder
-    return whole.with_name(f"{whole.name}.rejects.jsonl")
+    return whole.with_name(f"{whole.name}{REJECTS_SUFFIX}")
 
 
 def ingest_file(

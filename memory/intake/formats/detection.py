@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.intake.formats.conversation_parts import (
+    conversation_parts,
+    folder_parts,
+    read_archive_parts,
+    read_folder_parts,
+)
 from recall_loop.memory.intake.formats.foreign_files import (
     HEAD_BYTES,
     check_signature,
     check_text,
-    read_member,
     zip_members,
 )
 from recall_loop.memory.intake.formats.message_lists import is_conversation, is_langchain, is_openai
-from recall_loop.memory.intake.formats.slack_export import is_slack
+from recall_loop.memory.intake.formats.slack_export import is_slack, is_slack_folder
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
@@ -41,8 +44,7 @@ LINE_FORMATS = ("records", "locomo")
 _BY_NAME = {".csv": "csv", ".tsv": "csv", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
 _LINES = (".jsonl", ".ndjson")
 _LOOKED_AT = 20
-# ChatGPT gives a large export in parts.
-_PART = re.compile(r"conversations-\d+\.json")
+_OF_CONVERSATIONS = (AUTO, "chatgpt", "claude")
 # Fields that only records have: with one of them a message is a record.
 _RECORD_ONLY = frozenset(
     {"kind", "text", "conversation_id", "created_at", "source_ids", "author", "user_id", "agent_id"}
@@ -113,32 +115,25 @@ def load_document(path: Path) -> Any:
 
 
 def _folder(path: Path, wanted: str) -> DetectedFormat:
-    names = [file.relative_to(path).as_posix() for file in path.rglob("*.json")]
-    if wanted in (AUTO, "slack") and is_slack(names):
+    if wanted in (AUTO, "slack") and is_slack_folder(path):
         return DetectedFormat("slack")
-    raise UnreadableFileError(path, "a folder", "name its files; only an export of Slack is read as a folder")
+    parts = folder_parts(path) if wanted in _OF_CONVERSATIONS else []
+    if not parts:
+        words = "only an export of Slack, ChatGPT or Claude is read as a folder"
+        raise UnreadableFileError(path, "a folder", f"name its files; {words}")
+    document = read_folder_parts(path, parts)
+    return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
 
 
 def _archive(path: Path, wanted: str) -> DetectedFormat:
     names = zip_members(path)
     if is_slack(names):
         return DetectedFormat("slack")
-    whole = [name for name in names if PurePosixPath(name).name == "conversations.json"][:1]
-    parts = whole or sorted(name for name in names if _PART.fullmatch(PurePosixPath(name).name))
+    parts = conversation_parts(names)
     if not parts:
         raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
-    with zipfile.ZipFile(path) as archive:
-        documents = [_member_document(path, archive, name) for name in parts]
-    document = documents[0] if whole else [item for one in documents for item in _listed(one)]
+    document = read_archive_parts(path, parts)
     return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
-
-
-def _member_document(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
-    try:
-        return json.loads(read_member(archive, name))
-    except (ValueError, RecursionError) as error:
-        words = f"a ZIP archive whose {PurePosixPath(name).name} is not JSON ({error})"
-        raise UnreadableFileError(path, words, "export it again") from error
 
 
 def _listed(document: Any) -> list[Any]:

@@ -54,6 +54,13 @@ def is_slack(names: list[str]) -> bool:
     return days and any(path.name in ("users.json", "channels.json") for path in paths)
 
 
+def is_slack_folder(path: Path) -> bool:
+    """Tell whether a folder is an export of Slack, and none that has one somewhere in it."""
+    if not any((path / name).is_file() for name in _INDEXES):
+        return False
+    return is_slack([file.relative_to(path).as_posix() for file in path.rglob("*.json")])
+
+
 def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     """Yield the messages of an export, or of one day's file, channel by channel and day by day.
 

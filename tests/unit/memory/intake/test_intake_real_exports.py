@@ -11,6 +11,7 @@ import pytest
 
 from recall_loop.memory.intake.files.entries import iter_entries
 from recall_loop.memory.intake.files.file_preview import preview_file
+from recall_loop.memory.intake.formats.detection import detect_format
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.state.records.records import Record
 
@@ -51,6 +52,22 @@ def test_an_export_of_chatgpt_in_parts_is_read_whole(tmp_path: Path) -> None:
     ]
     with pytest.raises(UnreadableFileError, match=r"whose conversations-001\.json is not JSON"):
         found(packed(tmp_path / "broken.zip", {**members, "conversations-001.json": "["}))
+
+
+def test_an_unpacked_export_is_read_as_its_zip(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    parts = {f"conversations-00{at}.json": json.dumps([chat(at, f"Part {at}.")]) for at in range(2)}
+    whole = {"conversations.json": json.dumps(claude("2024-06-02T08:00:00Z")), "projects.json": "[]"}
+    for name, members in {"chatgpt": parts | {"chat.html": "<html>", "user.json": "{}"}, "claude": whole}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for member, content in members.items():
+            (folder / member).write_text(content, encoding="utf-8")
+        assert detect_format(folder).name == name
+        assert found(folder) == found(packed(tmp_path / f"{name}.zip", members)) != []
+    (tmp_path / "claude" / "conversations.json").write_text("[")
+    with pytest.raises(UnreadableFileError, match=r"claude: is a folder whose conversations\.json is not JSON"):
+        found(tmp_path / "claude")
 
 
 def test_a_branched_off_chat_of_chatgpt_has_ids_of_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Which files `recall-loop ingest` reads: those given and those in folders; one that can't be read stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+from recall_loop.state.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from recall_loop.state.settings.settings import Settings
+
+_Read = TypeVar("_Read")
+
+
+def find_files(given: Sequence[Path], settings: Settings, rejects_path: Path | None) -> list[Path]:
+    """Return the files given, and in place of each folder those in it, each once.
+
+    Raises:
+        UnreadableFileError: no file is among them.
+    """
+    from recall_loop.memory.intake.files.folder_files import files_of_folder
+    from recall_loop.memory.store.files.store_place import is_address
+
+    store = settings.store_path
+    own = [rejects_path, *([Path(store)] if store and not is_address(store) else [])]
+    without = {path.resolve() for path in own if path is not None}
+    found = [file for path in given for file in (files_of_folder(path, without) if path.is_dir() else [path])]
+    if not found:
+        raise UnreadableFileError(given[0], "a folder without files to read", "name one that has some")
+    return list(dict.fromkeys(found))
+
+
+class FileRun:
+    """Reads each of several files, and tells those that can't be read, with the reason; the only one is an error."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        from recall_loop.cli.core.common import ProblemReport
+
+        self.skipped = 0
+        self._files = files
+        self._problems = ProblemReport("skipped file")
+
+    def readable(self, examine: Callable[[Path], object]) -> list[Path]:
+        """Return the files that `examine` lets pass.
+
+        Raises:
+            UnreadableFileError: the only file is of a kind that can't be read.
+            OSError: the only file can't be read.
+            InvalidInputError: none of several can be read.
+        """
+        passed = [path for path, _ in self.read_each(self._files, examine, "skipped")]
+        if not passed:
+            self._problems.close()
+            raise InvalidInputError("FILE", f"{len(self._files)} files", "at least one that can be read")
+        return passed
+
+    def read_each(
+        self, files: Sequence[Path], read: Callable[[Path], _Read], verdict: str = "not read to its end"
+    ) -> list[tuple[Path, _Read]]:
+        """Return what `read` makes of each file; one of several that it can't read is told, with the verdict.
+
+        Raises:
+            UnreadableFileError: the only file is of a kind that can't be read.
+            OSError: the only file can't be read, or another one, such as of rejected lines, can't be written.
+        """
+        made: list[tuple[Path, _Read]] = []
+        for path in files:
+            try:
+                made.append((path, read(path)))
+            except (UnreadableFileError, OSError) as error:
+                if len(self._files) == 1 or (isinstance(error, OSError) and error.filename != str(path)):
+                    raise
+                self._tell(path, verdict, error)
+        return made
+
+    def _tell(self, path: Path, verdict: str, error: UnreadableFileError | OSError) -> None:
+        self.skipped += 1
+        reason = error.strerror if isinstance(error, OSError) else str(error).removeprefix(f"{path}: ")
+        self._problems.add(str(path), verdict, reason or type(error).__name__)
+
+    def close(self, read: int) -> None:
+        """Print how many files were read and skipped, if any was skipped."""
+        from recall_loop.cli.core.screen import Screen
+        from recall_loop.state.display import format_count
+
+        self._problems.close()
+        if self.skipped:
+            Screen().line(f"{format_count(read, 'file')} read, {self.skipped:,} skipped")
