@@ -28,6 +28,8 @@ from langchain_core.exceptions import (
 )
 from pydantic import ValidationError
 
+from recall_loop.llm.endpoint.reported_errors import ReportedError, reported_error
+
 DETAIL_CHARACTERS = 200
 
 
@@ -193,6 +195,7 @@ def classify_error(error: BaseException, form: str = "the form that is expected"
 
     `form` says of which form a readable reply is.
     """
+    error = reported_error(error) or error
     if isinstance(error, ContextOverflowError):
         failure = Failure(FailureReason.BAD_REQUEST, "the prompt is longer than the model's context")
         return CallError(failure, alive=True)
@@ -221,9 +224,10 @@ def _of_form(error: Exception, form: str) -> CallError:
 
 
 def _of_status(error: BaseException, status: int) -> CallError:
-    """Return what an answer with an HTTP status of 400 or more means."""
+    """Return what an answer with an HTTP status of 400 or more means, or an error that should have had it."""
     code, parameter = _field(error, "code"), _field(error, "param")
-    words = [f"HTTP {status}", *(f"{n} {v}" for n, v in (("code", code), ("param", parameter)) if _is_plain(v))]
+    head = "an error in a reply of HTTP 200" if isinstance(error, ReportedError) else f"HTTP {status}"
+    words = [head, *(f"{n} {v}" for n, v in (("code", code), ("param", parameter)) if _is_plain(v))]
     detail = ", ".join(words)
     if status in (401, 403):
         return call_error(FailureReason.AUTHENTICATION, detail, alive=True)

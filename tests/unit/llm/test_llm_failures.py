@@ -19,6 +19,7 @@ from recall_loop.llm.endpoint.circuit_breaker import (
     shared_endpoint_health,
 )
 from recall_loop.llm.endpoint.failures import FailureReason, classify_error
+from recall_loop.llm.endpoint.reported_errors import reported_error
 
 LADDER = ("json_schema", "function_calling", "json_mode", "prompt")
 
@@ -75,6 +76,42 @@ def test_an_error_means(error, reason, retry, next_rung):
     assert (trouble.reason.value, trouble.retry, trouble.try_next_method) == (reason, retry, next_rung)
     assert "secret" not in trouble.failure.detail
     assert 0 < len(trouble.failure.detail) <= 200
+
+
+def stumbled(reply, kind=TypeError):
+    """Return the error of a client over a reply of HTTP 200, as langchain-openai raises it."""
+    error = kind("'NoneType' object is not iterable")
+    error.response = httpx.Response(200, **({"text": reply} if isinstance(reply, str) else {"json": reply}))
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "retry", "detail"),
+    [
+        (stumbled({"error": {"message": "secret", "code": 503}}), "server_error", True, ", code 503"),
+        (stumbled({"error": {"message": "secret", "type": "overloaded_error"}}), "server_error", True, ""),
+        (stumbled({"error": {"code": "model_not_found"}}), "bad_request", False, ", code model_not_found"),
+        (stumbled({"error": {"code": "rate_limit_exceeded"}}), "rate_limited", True, ", code rate_limit_exceeded"),
+        (stumbled({"error": {"code": "insufficient_quota"}}), "rate_limited", False, ", code insufficient_quota"),
+        (stumbled({"error": {"code": "invalid_api_key"}}), "authentication", False, ", code invalid_api_key"),
+        (stumbled({"error": "secret"}), "bad_request", False, ""),
+        (stumbled({"object": "error", "message": "secret", "code": 400}), "bad_request", False, ", code 400"),
+        (ValueError({"message": "secret", "code": 503}), "server_error", True, ", code 503"),
+    ],
+)
+def test_an_error_in_a_reply_of_http_200_is_what_it_says(error, reason, retry, detail):
+    """Its message may quote a prompt: the typed error has it, a failure's detail never. Proves: LOOP-8."""
+    found = classify_error(error)
+    assert (found.reason.value, found.retry) == (reason, retry)
+    assert found.failure.detail == f"an error in a reply of HTTP 200{detail}"
+
+
+def test_the_error_of_a_reply_carries_its_message():
+    """Proves: LOOP-8."""
+    assert str(reported_error(stumbled({"error": {"message": "no such model"}}))) == "no such model"
+    for reply in ("<html>", {"choices": None, "error": None}, {"error": {}}, [1]):
+        assert reported_error(stumbled(reply)) is None
+    assert reported_error(ValueError({"choices": []})) is None
 
 
 def test_a_detail_has_code_and_parameter_but_no_free_words():
