@@ -186,7 +186,7 @@ class Memory(MemoryReading):
             StoreError: the store can't be written.
         """
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
-        if not self.store.get([record_id], scope=reach):
+        if self._held(record_id, reach) is None:
             raise RecordNotFoundError(f"there is no record with the id {display_value(record_id)}")
         return self.store.update(record_id, changes, tenant=reach.tenant, actor=actor)
 
@@ -241,6 +241,6 @@ class Memory(MemoryReading):
     ) -> bool:
         """Delete a record with its versions; return whether there was one with this id in the given scope."""
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
-        if not self.store.get([record_id], scope=reach):
+        if self._held(record_id, reach) is None:
             return False
         return self.store.delete([record_id], tenant=reach.tenant) > 0

@@ -12,7 +12,7 @@ from recall_loop.memory.intake.files.ingest import export_line
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.store_reading import ContentTypeNames
+from recall_loop.memory.store.store_reading import ContentTypeNames, check_id
 from recall_loop.memory.store.tables.record_queries import RecordPage
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record, RecordVersion, SearchHit
@@ -126,8 +126,16 @@ class MemoryReading:
         conversation_id: str | None = None,
         tenant: str | None = None,
     ) -> Record | None:
-        """Return a record; None where there is none with this id in the given scope."""
-        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        """Return a record; None where there is none with this id in the given scope.
+
+        Raises:
+            InvalidInputError: an argument is no text.
+            StoreError: the store can't be read.
+        """
+        return self._held(record_id, self._scope(user_id, agent_id, conversation_id, tenant))
+
+    def _held(self, record_id: str, reach: Scope) -> Record | None:
+        check_id(record_id)
         return next(iter(self.store.get([record_id], scope=reach)), None)
 
     def list(
@@ -175,7 +183,7 @@ class MemoryReading:
         None for a record that was never changed, or isn't there in the given scope.
         """
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
-        if not self.store.get([record_id], scope=reach):
+        if self._held(record_id, reach) is None:
             return []
         return self.store.history(record_id, tenant=reach.tenant)
 

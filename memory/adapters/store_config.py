@@ -127,8 +127,8 @@ def checked_put(op: PutOp) -> PutOp:
     for at, label in enumerate(op.namespace):
         check_text(label, f"namespace[{at}]")
     key: object = op.key
-    if not isinstance(key, str) or not key.strip():
-        raise InvalidInputError("key", key, "text with at least one character that is not white space")
+    if not isinstance(key, str):
+        raise InvalidInputError("key", key, "text")
     check_text(key, "key")
     value: object = op.value
     if value is not None and not isinstance(value, Mapping):

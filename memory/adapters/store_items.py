@@ -66,11 +66,12 @@ def item_records(item: dict[str, Any], common: dict[str, Any], texts: Sequence[s
     Args:
         item: its namespace, key and value, and its time to live if it has one.
         common: the other fields of the record that holds it; parts have the same ones.
-        texts: its texts; if there are none it isn't indexed, and its key stands for a text.
+        texts: its texts; if there are none it isn't indexed, and its key stands for a text, a blank one in quotes.
     """
     tags = [*common["tags"], *([INDEXED_TAG] if texts else [])]
     held = item if len(texts) < 2 else {**item, "parts": len(texts) - 1}
-    head = {**common, "tags": tags, "text": texts[0] if texts else item["key"], "attributes": {ITEM_ATTRIBUTE: held}}
+    key = item["key"] if item["key"].strip() else json.dumps(item["key"])  # no record has a blank text
+    head = {**common, "tags": tags, "text": texts[0] if texts else key, "attributes": {ITEM_ATTRIBUTE: held}}
     part = {"item": common["id"], "namespace": item["namespace"], "key": item["key"]}
     parts = [
         {**head, "id": one, "text": text, "attributes": {PART_ATTRIBUTE: part}}

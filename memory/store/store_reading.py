@@ -118,9 +118,13 @@ class StoreReading:
         """Return the changes of a record, oldest first, as far back as `history_days` says (API-3).
 
         None for a record that was never changed, has expired or isn't there.
+
+        Raises:
+            InvalidInputError: `tenant` or `record_id` is unfit.
         """
-        tenant, (wanted,) = validate_model(Scope, {"tenant": tenant}).tenant, checked_ids([record_id])
-        return read_versions(self._tables(tenant), tenant, wanted, self._session.history_days)
+        tenant = validate_model(Scope, {"tenant": tenant}).tenant
+        check_id(record_id)
+        return read_versions(self._tables(tenant), tenant, record_id, self._session.history_days)
 
     def overview(self, scope: Scope | None = None) -> StoreOverview:
         """Return what a scope holds, in figures: records by kind, user and agent, and their times."""
@@ -129,6 +133,7 @@ class StoreReading:
 
     def relations(self, record_id: str, *, scope: Scope) -> RecordRelations | None:
         """Return the records that a record is connected with, within `scope`; None where it isn't there."""
+        check_id(record_id)
         records = self.get([record_id], scope=scope)
         return read_relations(self._tables(scope.tenant), self._readable(scope), records[0]) if records else None
 
@@ -224,6 +229,16 @@ class StoreReading:
         return self._predicate(scope, filters, content_types).unexpired(now_microseconds())
 
 
+def check_id(record_id: object, field: str = "record_id") -> None:
+    """Check that a caller's one id is text; `field` is what an error calls it.
+
+    Raises:
+        InvalidInputError: it isn't.
+    """
+    if not isinstance(record_id, str):
+        raise InvalidInputError(field, record_id, "text")
+
+
 def checked_ids(ids: Iterable[str]) -> list[str]:
     """Return ids as a list.
 
@@ -234,6 +249,5 @@ def checked_ids(ids: Iterable[str]) -> list[str]:
         raise InvalidInputError("ids", ids, "a list of ids")
     wanted = list(ids)
     for record_id in wanted:
-        if not isinstance(record_id, str):
-            raise InvalidInputError("ids", record_id, "text")
+        check_id(record_id, "ids")
     return wanted

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from recall_loop.memory.store.forgetting import ForgetReport, forget_records, forgettable
 from recall_loop.memory.store.record_writer import OnReject, RecordWriter, check_on_reject
 from recall_loop.memory.store.recovery import recovery
-from recall_loop.memory.store.store_reading import ContentTypeNames, StoreReading, checked_ids
+from recall_loop.memory.store.store_reading import ContentTypeNames, StoreReading, check_id, checked_ids
 from recall_loop.memory.store.tables import record_queries
 from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.memory.store.tables.prepared_records import WriteOutcome, change_origin
@@ -93,6 +93,7 @@ class StoreWriting(StoreReading):
         """
         origin, tenant = change_origin(actor, "updated"), validate_model(Scope, {"tenant": tenant}).tenant
         self._session.check_writable()
+        check_id(record_id)
         with self.exclusive(tenant):
             found = self.get([record_id], scope=Scope(tenant=tenant))
             if not found:

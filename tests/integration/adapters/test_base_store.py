@@ -279,7 +279,6 @@ def test_what_cannot_be_kept_is_an_error_and_nothing_is_written(items, memory):
         PutOp(("t",), "k", {"v": 1}, ttl=float("nan")),
         PutOp(("t",), "k", {"v": 1}, ttl="5"),
         PutOp((), "k", {"v": 1}),
-        PutOp(("t",), " ", {"v": 1}),
         PutOp(("t",), "k", {"v": float("nan")}),
         PutOp(("t",), "k", {"v": object()}),
         PutOp(("t",), "k", {1: "v"}),
@@ -320,6 +319,19 @@ def test_what_cannot_be_kept_is_an_error_and_nothing_is_written(items, memory):
         with pytest.raises(InvalidInputError):
             RecallLoopStore(memory, **wrong)
     assert memory.count(Scope(tenant="acme")) == 0
+
+
+def test_a_key_may_be_blank(memory, items):
+    """As in LangGraph's own store, indexed or not. Proves: OPS-5."""
+    for index in (None, False):
+        other = InMemoryStore()
+        for one in (items, other):
+            for number, key in enumerate(("", " ", "\t")):
+                one.put(("t",), key, {"v": f"lamp {number}"}, index=index)
+            one.delete(("t",), " ")
+        found = [[(item.key, item.value) for item in one.search(("t",))] for one in (items, other)]
+        assert found[0] == found[1] == [("", {"v": "lamp 0"}), ("\t", {"v": "lamp 2"})]
+        assert (items.get(("t",), "").value, items.get(("t",), " ")) == ({"v": "lamp 0"}, None)
 
 
 def test_stores_of_other_tenants_users_and_agents_see_nothing(memory):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from recall_loop import AsyncMemory, ChatMessage, Fact, Memory, MemoryStore, Message, Settings, retrieve
+from recall_loop import AsyncMemory, ChatMessage, Fact, Memory, MemoryStore, Message, Scope, Settings, retrieve
 from recall_loop.state.errors import (
     InvalidInputError,
     RecordNotFoundError,
@@ -196,7 +196,7 @@ def test_bad_input_is_an_error_that_names_it_and_nothing_is_written(memory, cont
         ("list", {"filters": {"tags": []}}, "tags"),
         ("list", {"content_types": ["opinion"]}, "opinion"),
         ("get", {"record_id": "x", "agent_id": " "}, "agent_id"),
-        ("get", {"record_id": 7}, "ids"),
+        ("get", {"record_id": 7}, "record_id"),
     ],
 )
 def test_a_bad_argument_is_named(memory, method, arguments, words):
@@ -472,3 +472,15 @@ def test_both_have_the_same_methods_and_arguments():
         if not name.startswith("_"):
             wanted = list(inspect.signature(method).parameters)
             assert list(inspect.signature(getattr(AsyncMemory, name)).parameters) == wanted, name
+
+
+def test_an_id_that_is_no_text_is_named_as_the_caller_does(memory):
+    """Proves: API-1."""
+    store = memory.store
+    calls = (memory.get, memory.delete, memory.history, memory.update, store.history, lambda one: store.update(one, {}))
+    for wrong in (5, None, ["m1"]):
+        for call_with in calls:
+            with pytest.raises(InvalidInputError, match=r"^record_id: got .*; allowed: text$"):
+                call_with(wrong)
+        with pytest.raises(InvalidInputError, match=r"^ids: got .*; allowed: text$"):
+            store.get([wrong], scope=Scope())
