@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
+from recall_loop.memory.parsing.written_dates import DateOrder, date_order, read_date
 from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.records.records import Fact
 from recall_loop.state.types import MAX_TEXT_CHARS
@@ -34,6 +35,8 @@ _LARGEST_CELL = 4 * MAX_TEXT_CHARS  # longer texts are refused row by row, with 
 def read_csv(path: Path) -> Iterator[SourceItem]:
     """Yield the rows of a table whose first row names its columns; other columns become attributes.
 
+    Dates may be written in numbers with the year last where the table's first such date shows their order.
+
     Raises:
         UnreadableFileError: it has no column with the text, or isn't UTF-8.
         OSError: it can't be read.
@@ -41,18 +44,37 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))  # the module's own limit is below a text's
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            start = file.read(65_536)
-            file.seek(0)
-            rows = csv.reader(file, delimiter=_delimiter(start), strict=False)
-            columns = _told_apart([name.strip() for name in next(rows, [])])
+            delimiter = _delimiter(file.read(65_536))
+            columns, rows = _rows(file, delimiter)
             fields = _columns(path, columns)
-            for row in rows:
+            order = date_order(_dates(rows, columns, fields))
+            _, rows = _rows(file, delimiter)
+            for number, row in rows:
                 if any(cell.strip() for cell in row):
-                    yield SourceItem(rows.line_num, _outcome(row, columns, fields), _raw(row))
+                    yield SourceItem(number, _outcome(row, columns, fields, order), _raw(row))
         except UnicodeDecodeError as error:
             raise UnreadableFileError(path, "not UTF-8 text", "save it as UTF-8 first") from error
         except csv.Error as error:
             raise UnreadableFileError(path, f"no table in CSV ({error})", "export it again as CSV") from error
+
+
+def _rows(file: TextIO, delimiter: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Return the names of the columns, and the rows with the number of the line at which each ends."""
+    file.seek(0)
+    rows = csv.reader(file, delimiter=delimiter, strict=False)
+    columns = _told_apart([name.strip() for name in next(rows, [])])
+    return columns, ((rows.line_num, row) for row in rows)
+
+
+def _dates(rows: Iterable[tuple[int, list[str]]], columns: list[str], fields: Mapping[str, str]) -> Iterator[str]:
+    """Yield the cells with times."""
+    places = [place for place, name in enumerate(columns) if _is_time(fields.get(name, ""))]
+    for _, row in rows if places else ():
+        yield from (row[place] for place in places if place < len(row) and row[place].strip())
+
+
+def _is_time(field: str) -> bool:
+    return field.endswith("_at") or field == "valid_until"
 
 
 def _delimiter(head: str) -> str:
@@ -98,7 +120,9 @@ def _columns(path: Path, columns: list[str]) -> dict[str, str]:
     return found
 
 
-def _outcome(row: list[str], columns: list[str], fields: dict[str, str]) -> dict[str, Any] | InvalidLine:
+def _outcome(
+    row: list[str], columns: list[str], fields: dict[str, str], order: DateOrder | None
+) -> dict[str, Any] | InvalidLine:
     found: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
     for name, cell in zip(columns, row, strict=False):
@@ -109,7 +133,7 @@ def _outcome(row: list[str], columns: list[str], fields: dict[str, str]) -> dict
         if field is None or (field == "language" and not is_language_code(value.casefold())):
             attributes[name] = value
         else:
-            found[field] = _value(field, value)
+            found[field] = _value(field, value, order)
     if attributes:
         found["attributes"] = attributes
     if "role" in found and known_role(found["role"].casefold()) is None:
@@ -122,7 +146,7 @@ def _outcome(row: list[str], columns: list[str], fields: dict[str, str]) -> dict
     return found
 
 
-def _value(field: str, cell: str) -> Any:
+def _value(field: str, cell: str, order: DateOrder | None) -> Any:
     if field in _LISTS:
         return tuple(filter(None, (part.strip() for part in cell.replace(";", ",").split(","))))
     if field in _NUMBERS:
@@ -130,8 +154,9 @@ def _value(field: str, cell: str) -> Any:
             return float(cell) if field == "confidence" else int(cell)
         except ValueError:
             return cell  # the record's own rule says what is allowed
-    if field.endswith("_at") or field == "valid_until":
-        return epoch_time(cell) or cell
+    if _is_time(field):
+        written = read_date(cell, order) if order else None
+        return written.isoformat() if written else epoch_time(cell) or cell
     return cell.casefold() if field in ("kind", "language") else cell
 
 

@@ -119,8 +119,8 @@ def _folder(path: Path, wanted: str) -> DetectedFormat:
         return DetectedFormat("slack")
     parts = folder_parts(path) if wanted in _OF_CONVERSATIONS else []
     if not parts:
-        words = "only an export of Slack, ChatGPT or Claude is read as a folder"
-        raise UnreadableFileError(path, "a folder", f"name its files; {words}")
+        what = "a link to a folder" if path.is_symlink() else "a folder"
+        raise UnreadableFileError(path, what, "name its files, or it alone to `recall-loop ingest`")
     document = read_folder_parts(path, parts)
     return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
 

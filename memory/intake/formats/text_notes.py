@@ -22,6 +22,8 @@ _FRONT = re.compile(
     r"\A---[ \t]*\n(?>(?:[\w.\- ]+:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+\S.*|#.*|[ \t]*)\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
 )
 _ENTRY = re.compile(r"^(title|date|created|tags):[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+# Tags one a line, as Obsidian writes them.
+_TAG_LINES = re.compile(r"^tags:[ \t]*\n((?:[ \t]*-[ \t].*\n)+)", re.MULTILINE | re.IGNORECASE)
 _BREAK = re.compile(r"\n[ \t]*\n")
 _BETWEEN = " > "
 
@@ -42,7 +44,7 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
     """
     text = _read(path)
     front = _FRONT.match(text)
-    entries = {key.lower(): value.strip("\"'") for key, value in _ENTRY.findall(front[0] if front else "")}
+    entries = _entries(front[0]) if front else {}
     offset = text[: front.end()].count("\n") if front else 0
     lines = text.split("\n")[offset:]
     fixed = _fixed_fields(entries)
@@ -77,6 +79,14 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         words = "save it as UTF-8 first, such as with `iconv -f latin1 -t utf-8`"
         raise UnreadableFileError(path, f"not UTF-8 text (byte {error.start:,})", words) from error
+
+
+def _entries(front: str) -> dict[str, str]:
+    """Return what front matter says that is used; tags separated by commas."""
+    found = {key.lower(): value.strip("\"'") for key, value in _ENTRY.findall(front)}
+    if listed := _TAG_LINES.search(front):
+        found["tags"] = ",".join(line.strip().removeprefix("-") for line in listed[1].splitlines())
+    return found
 
 
 def _fixed_fields(entries: dict[str, str]) -> dict[str, Any]:

@@ -195,6 +195,15 @@ def test_of_markdown_a_note_stays_the_same_note(tmp_path: Path) -> None:
     assert {one.id for one in found(path, user_id="ada")}.isdisjoint(one.id for one in notes)
 
 
+@pytest.mark.parametrize(
+    "written", ["tags: [house, repairs]", "tags: house, repairs", "Tags:\n  - house\n  - '#repairs'\ntitle: x"]
+)
+def test_tags_are_read_in_each_way_of_front_matter(tmp_path: Path, written: str) -> None:
+    """Proves: MOVE-1."""
+    (note,) = found(write(tmp_path / "note.md", f"---\ndate: 2024-05-01\n{written}\n---\nThe boiler.\n"))
+    assert note.tags == ("house", "repairs")
+
+
 def test_a_title_labels_all_notes_of_its_file_and_names_none(tmp_path: Path) -> None:
     """Its notes stay the same ones when a title is added. Proves: MOVE-1."""
     plain = "# Heating\nThe boiler.\n## Garden\nThe pears.\n"

@@ -193,3 +193,27 @@ def test_columns_of_one_name_do_not_take_each_others_place(tmp_path: Path) -> No
     (record,) = found(path)
     assert record.text == "first"
     assert record.attributes == {"Text (2)": "second", "room": "hall", "room (2)": "attic", "": "x", "(2)": "y"}
+
+
+WRITTEN: dict[str, tuple[list[str], list[str | None]]] = {
+    "German": (["01.05.2024", "2.5.24 18:01"], ["2024-05-01T00:00", "2024-05-02T18:01"]),
+    "American": (
+        ["05/06/2024", "5/13/24, 12:30 AM", "5/14/24 8:00 p.m."],
+        ["2024-05-06T00:00", "2024-05-13T00:30", "2024-05-14T20:00"],
+    ),
+    "British": (["05/06/2024", "13/06/1998 09:30"], ["2024-06-05T00:00", "1998-06-13T09:30"]),
+    "one of no calendar": (["31.05.2024", "31.06.2024"], ["2024-05-31T00:00", None]),
+    "both ways": (["05/06/2024", "06/07/2024"], [None, None]),
+    "two kinds": (["2024-05-01", "05/13/2024"], ["2024-05-01T00:00", None]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_dates_of_a_table_are_read_where_their_order_shows(tmp_path: Path, name: str) -> None:
+    """Proves: MOVE-1."""
+    written, moments = WRITTEN[name]
+    path = tmp_path / "table.csv"
+    path.write_text("".join(f"{row}\n" for row in ["Date;Note", *(f"{one};Kelp." for one in written)]))
+    outcomes = [entry.outcome for entry in iter_entries(path, "auto")]
+    times = [one.created_at if isinstance(one, Record) else None for one in outcomes]
+    assert [one and one.isoformat()[:16] for one in times] == moments
