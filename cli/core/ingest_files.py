@@ -71,7 +71,7 @@ class FileRun:
             try:
                 made.append((path, read(path)))
             except (UnreadableFileError, OSError) as error:
-                if len(self._files) == 1 or (isinstance(error, OSError) and error.filename != str(path)):
+                if len(self._files) == 1 or not _is_about(error, path):
                     raise
                 self._tell(path, verdict, error)
         return made
@@ -89,3 +89,10 @@ class FileRun:
         self._problems.close()
         if self.skipped:
             Screen().line(f"{format_count(read, 'file')} read, {self.skipped:,} skipped")
+
+
+def _is_about(error: UnreadableFileError | OSError, path: Path) -> bool:
+    """Tell whether a file, or one in a folder, is what can't be read; an error of writing is about another."""
+    if isinstance(error, UnreadableFileError):
+        return True
+    return isinstance(error.filename, str) and Path(error.filename).is_relative_to(path)

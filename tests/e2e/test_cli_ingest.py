@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,21 @@ def test_a_wrong_file_among_others_is_skipped(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.splitlines()[-1] == (
         "recall-loop: error: FILE: got '2 files'; allowed: at least one that can be read"
     )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every folder")
+def test_a_folder_that_may_not_be_listed_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: MOVE-1."""
+    shutil.copytree(EXPORTS / "slack", tmp_path / "closed")
+    shutil.copy(EXPORTS / "notes.md", tmp_path)
+    (tmp_path / "closed").chmod(0)
+    try:
+        assert main(["ingest", str(tmp_path), "--dry-run"]) == 1
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+    captured = capsys.readouterr()
+    assert captured.err == f"{tmp_path}/closed: skipped: Permission denied\n"
+    assert captured.out.splitlines()[-1] == "1 file read, 1 skipped"
 
 
 def test_a_file_that_breaks_off_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

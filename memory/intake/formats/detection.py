@@ -115,9 +115,10 @@ def load_document(path: Path) -> Any:
 
 
 def _folder(path: Path, wanted: str) -> DetectedFormat:
+    named = folder_parts(path)
     if wanted in (AUTO, "slack") and is_slack_folder(path):
         return DetectedFormat("slack")
-    parts = folder_parts(path) if wanted in _OF_CONVERSATIONS else []
+    parts = named if wanted in _OF_CONVERSATIONS else []
     if not parts:
         what = "a link to a folder" if path.is_symlink() else "a folder"
         raise UnreadableFileError(path, what, "name its files, or it alone to `recall-loop ingest`")

@@ -14,8 +14,14 @@ from typing import Any
 
 from recall_loop.memory.intake.formats.foreign_files import read_member
 from recall_loop.memory.intake.formats.slack_parts import parts_text
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, UnreadableFileError, epoch_time
-from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, raw_json, to_text
+from recall_loop.memory.intake.formats.source_items import (
+    LeftOut,
+    SourceItem,
+    UnreadableFileError,
+    epoch_time,
+    file_title,
+)
+from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 
 DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 _INDEXES = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json")
@@ -75,7 +81,7 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     if document is not None:
         channel = path.resolve().parent
         _add_indexes_beside(channel, workspace)
-        yield from _messages(document, channel.name or path.stem, workspace, 0)
+        yield from _messages(document, clean_text(channel.name) or file_title(path), workspace, 0)
         return
     with _opened(path) as (names, load):
         for name in names:

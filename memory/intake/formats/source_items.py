@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.parsing.foreign_json import InvalidLine, to_datetime
+from recall_loop.memory.parsing.foreign_json import InvalidLine, clean_text, to_datetime
 from recall_loop.state.errors import InvalidInputError
 
 # Fewer digits are a year, or a day without hyphens.
@@ -45,6 +46,11 @@ class SourceItem:
     outcome: dict[str, Any] | InvalidLine | LeftOut
     raw: str
     warning: str | None = None
+
+
+def file_title(path: Path) -> str:
+    """Return a file's name without its ending, as text that a record can hold: names of files need be no Unicode."""
+    return clean_text(path.stem)
 
 
 def with_epoch_times(fields: Mapping[str, Any]) -> dict[str, Any]:

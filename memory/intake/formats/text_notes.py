@@ -10,7 +10,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
+from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time, file_title
 from recall_loop.memory.store.encoding.indexing import digest
 
 # Longer notes are kept in parts: of a long text a search compares a passage.
@@ -51,7 +51,7 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
     title = entries.get("title")
     seen: dict[str, int] = {}
     for headings, start, end in _sections("\n".join(lines)):
-        label = _label(title, headings) or path.stem
+        label = _label(title, headings) or file_title(path)
         body = "\n".join(lines[start:end]).strip()
         for part, piece in enumerate(_pieces(body, NOTE_CHARS) if len(body) > NOTE_CHARS else [body] if body else []):
             # Without the title: else a new one would make other notes of all that stand below headings.
@@ -70,7 +70,7 @@ def read_text(path: Path) -> Iterator[SourceItem]:
         OSError: it can't be read.
     """
     for number, piece in enumerate(_pieces(_read(path), PIECE_CHARS), start=1):
-        yield SourceItem(number, {"kind": "archival", "text": piece, "label": path.stem}, piece)
+        yield SourceItem(number, {"kind": "archival", "text": piece, "label": file_title(path)}, piece)
 
 
 def _read(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -360,3 +361,11 @@ def test_front_matter_that_never_closes_is_text(tmp_path: Path) -> None:
     """Lines that could be read in several ways must not be tried in all of them. Proves: MOVE-1."""
     path = write(tmp_path / "open.md", "---\n" + "  hive: full\n" * 200)
     assert "hive: full" in "\n".join(one.text for one in found(path))
+
+
+def test_a_file_whose_name_is_no_unicode_is_read(tmp_path: Path) -> None:
+    """As ZIPs of other systems unpack to. Proves: MOVE-1."""
+    talk = [{"role": "user", "content": "The kelp dryer is loud."}]
+    for ending, content in {"txt": "Kelp.", "md": "Kelp.", "json": talk}.items():
+        (record,) = found(write(tmp_path / os.fsdecode(f"Gr\xfc\xdfe.{ending}".encode("latin-1")), content))
+        assert (record.label or record.conversation_id) == "Gr\ufffd\ufffde"
