@@ -40,6 +40,11 @@ def date_order(texts: Iterable[str]) -> DateOrder | None:
     return None
 
 
+def is_written_date(text: str) -> bool:
+    """Tell whether a text is a date in numbers with the year last, in whichever order."""
+    return _DATE.fullmatch(text.strip()) is not None
+
+
 def read_date(text: str, order: DateOrder) -> datetime | None:
     """Return the moment of a date in the given order, in UTC as no zone is written; None where it is no such date."""
     found = _DATE.fullmatch(text.strip())

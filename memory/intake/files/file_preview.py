@@ -56,7 +56,7 @@ def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> Det
     if reasons and len(reasons) == len(first):
         items = "its one item is not" if len(first) == 1 else f"none of its first {len(first)} items is"
         what = f"taken for {detected.words}, but {items} one that can be kept ({reasons[0]})"
-        raise UnreadableFileError(path, what, "say with --format what it is")
+        raise UnreadableFileError(path, what, "put that right, or say with --format what it is")
     return detected
 
 

@@ -11,7 +11,8 @@ from typing import Any, TextIO
 
 from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
-from recall_loop.memory.parsing.written_dates import DateOrder, date_order, read_date
+from recall_loop.memory.parsing.written_dates import DateOrder, date_order, is_written_date, read_date
+from recall_loop.state.errors import display_value
 from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.records.records import Fact
 from recall_loop.state.types import MAX_TEXT_CHARS
@@ -29,6 +30,7 @@ _LISTS = ("tags", "source_ids")
 _NUMBERS = ("confidence", "position")
 _FIELDS = frozenset(Fact.model_fields) - {"blocks", "attributes"}
 _DELIMITERS = ",;\t|"
+_CLEAR_DATES = "a date such as 2024-05-31, or dates written alike one of which shows which number is the month"
 _LARGEST_CELL = 4 * MAX_TEXT_CHARS  # longer texts are refused row by row, with their length
 
 
@@ -132,6 +134,8 @@ def _outcome(
         field = fields.get(name)
         if field is None or (field == "language" and not is_language_code(value.casefold())):
             attributes[name] = value
+        elif order is None and _is_time(field) and is_written_date(value):
+            return InvalidLine(f"{field}: got {display_value(value)}; allowed: {_CLEAR_DATES}", _raw(row))
         else:
             found[field] = _value(field, value, order)
     if attributes:

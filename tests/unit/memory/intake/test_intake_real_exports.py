@@ -217,3 +217,11 @@ def test_dates_of_a_table_are_read_where_their_order_shows(tmp_path: Path, name:
     outcomes = [entry.outcome for entry in iter_entries(path, "auto")]
     times = [one.created_at if isinstance(one, Record) else None for one in outcomes]
     assert [one and one.isoformat()[:16] for one in times] == moments
+
+
+def test_dates_that_could_be_read_both_ways_are_refused_by_that_reason(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "table.csv"
+    path.write_text("date,text\n05/06/2024,Kelp.\n")
+    with pytest.raises(UnreadableFileError, match=r"created_at: got '05/06/2024'; .* shows which number is the month"):
+        preview_file(path)
