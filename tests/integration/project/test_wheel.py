@@ -52,11 +52,14 @@ def test_every_source_and_data_file_is_inside(wheel: Path, root: Path) -> None:
     """A new module or data file that pyproject.toml does not name would work only in a checkout."""
     packages = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     names = set(_names(wheel))
-    missing = [
-        f"{folder}/{path.name}"
+    files = (
+        (package, folder, path.relative_to(root / folder).as_posix())
         for package, folder in packages["package-dir"].items()
-        for path in (root / folder).iterdir()
-        if path.is_file() and f"{package.replace('.', '/')}/{path.name}" not in names
+        for path in (root / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+    missing = [
+        f"{folder}/{file}" for package, folder, file in files if f"{package.replace('.', '/')}/{file}" not in names
     ]
     assert missing == []
 
@@ -71,6 +74,9 @@ def test_it_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
         "ours = [module for name, module in sys.modules.items() if name.split('.')[0] == 'recall_loop']\n"
         "files = [module.__file__ for module in ours if module.__file__]\n"
         "assert all(file.startswith(sys.argv[1]) for file in files), files\n"
+        "memory = recall_loop.Memory()\n"
+        "memory.add('I moved to Bergen in May.', user_id='ada')\n"
+        "assert 'Bergen' in memory.recall('Where do I live now?', user_id='ada').context\n"
     )
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", code, str(tmp_path)]
