@@ -113,7 +113,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     total = count_requests(args.requests)  # a missing file is reported before the store is opened
     began = time.monotonic()
     with open_store(settings, read_only=not settings.capture_runs) as store:
-        workers = 1 if ray else args.workers or _default_workers(args.concurrency, total, store, settings)
+        workers = 1 if ray else args.workers or _default_workers(args, total, store, settings)
         with progress_bar("batch", total, "requests", quiet=args.quiet, lines=True) as advance:
             summary = run_batch(
                 args.requests,
@@ -151,12 +151,14 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
     return None
 
 
-def _default_workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
-    """Return how many processes are worth starting."""
+def _default_workers(args: argparse.Namespace, total: int, store: MemoryStore, settings: Settings) -> int:
+    """Return how many processes are worth starting for what an earlier run has left to do."""
     from recall_loop.graph.batch.batch_engines import multiprocess_blocker
+    from recall_loop.graph.batch.batch_requests import count_requests
     from recall_loop.memory.store.embed.embedder_factory import available_processors
 
-    wanted = min(available_processors(), concurrency, total // _MIN_REQUESTS_PER_WORKER, _MAX_DEFAULT_WORKERS)
+    left = total - (count_requests(args.output) if args.resume and args.output.is_file() else 0)
+    wanted = min(available_processors(), args.concurrency, left // _MIN_REQUESTS_PER_WORKER, _MAX_DEFAULT_WORKERS)
     return 1 if wanted <= 1 or multiprocess_blocker(store, settings) else wanted
 
 

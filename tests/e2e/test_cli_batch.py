@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -62,6 +64,21 @@ def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixtu
     assert main(["batch", "good.jsonl", "-o", "good-out.jsonl", "--resume", "--quiet"]) == 0
     assert figures["stop_reasons"] == {"covered": 1}
     assert set(figures["latency_seconds"]) == {"p50", "p95", "max"}
+
+
+def test_a_resumed_run_starts_processes_for_what_is_left_only(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: OPS-2 (each process takes seconds and 300 MB, which one request is not worth)."""
+    started: list[object] = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: started.append(args) or popen(*args, **options))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    bad = [GOOD | {"id": f"q{number}", "max_facts": 0} for number in range(60)]
+    requests = write(place / "in.jsonl", *bad)
+    assert main(["batch", requests, "-o", "out.jsonl", "--workers", "1", "--quiet"]) == 1
+    write(place / "in.jsonl", *bad, GOOD | {"id": "last"})
+    assert main(["batch", requests, "-o", "out.jsonl", "--resume", "--quiet"]) == 1
+    assert len((place / "out.jsonl").read_text(encoding="utf-8").splitlines()) == 61
+    assert started == []
 
 
 @pytest.mark.parametrize(
