@@ -54,7 +54,7 @@ def compare_sides(database: Database, chroma: ChromaIndex) -> SideComparison:
     side = chroma.marker()
     if side != marker_of(database):
         words = f"generation {side['generation']}" if side else "never completely filled"
-        return SideComparison([f"Chroma doesn't match the sidecar: {words}"])
+        return SideComparison([f"Chroma doesn't match the sidecar: {words}; `recall-loop store rebuild` fills it anew"])
     settled = database.fetch("SELECT count(*) FROM records WHERE state = 0")[0][0]
     rows, seen, wrong = _differences(database, chroma)
     missing = [f"records missing from Chroma: {settled - seen}"] if seen < settled else []

@@ -128,7 +128,7 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationRepo
     try:
         database = SqliteDatabase(path / SIDECAR_FILE, read_only=True)
     except DatabaseDamagedError as error:
-        report.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
+        report.findings.append(str(error))  # it names the remedy
         return report.report()
     try:
         _verify(report, OpenStoreFiles(path, database, read_only=True, api_key=api_key), None)
