@@ -47,7 +47,11 @@ theme.addEventListener("change", () => {
 
 byId("key").value = savedKey();
 byId("key").addEventListener("input", (event) => saveKey(event.target.value.trim()));
-byId("key").addEventListener("change", () => greet?.());
+byId("key").addEventListener("change", () => {
+  for (const view of [ask, memory, runs]) view.clear(); // it is another tenant's
+  if (greet && !byId("view-memory").hidden) memory.show();
+  greet?.();
+});
 
 let greet = null;
 

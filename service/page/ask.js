@@ -39,6 +39,15 @@ function asked(form) {
 
 let running = null;
 
+/** End a run and show nothing of it. */
+export function clear() {
+  running?.abort();
+  running = null;
+  fill("ask-problem");
+  byId("run").hidden = byId("ask-stop").hidden = true;
+  byId("said").textContent = "";
+}
+
 class Run {
   constructor(words) {
     running?.abort();

@@ -37,6 +37,15 @@ export async function show() {
   }
 }
 
+/** Show no record, and none that is still on its way. */
+export function clear() {
+  newest += 1;
+  for (const part of ["users", "agents", "records", "record-shown", "browse-problem", "add-problem"]) fill(part);
+  byId("browse-list").removeAttribute("aria-busy");
+  byId("more").hidden = true;
+  byId("browse-said").textContent = "";
+}
+
 function asked() {
   const form = new FormData(byId("browse"));
   const given = (name) => form.get(name)?.trim() || null;

@@ -156,6 +156,7 @@ class Shown {
     try {
       await work();
     } catch (error) {
+      this.space.querySelector(":scope > .problem")?.remove(); // that of the last try
       this.space.prepend(problemBox(error));
       return;
     }

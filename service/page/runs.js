@@ -19,6 +19,12 @@ export function start() {
   });
 }
 
+/** Show no run. */
+export function clear() {
+  for (const part of ["runs-problem", "runs-found", "run-shown"]) fill(part);
+  byId("runs-message").textContent = "";
+}
+
 function asked(form) {
   const body = { query: form.get("query"), include_contrasts: form.has("include_contrasts") };
   for (const name of ["success_threshold", "failure_threshold"]) if (form.get(name)) body[name] = Number(form.get(name));

@@ -1,0 +1,103 @@
+"""The page with keys of two tenants, in a real browser: what it shows is the chosen key's tenant's alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.access.api_keys import KeyRole, add_key
+from recall_loop.service.app import create_app
+from recall_loop.service.core.config import ServiceConfig
+from recall_loop.state.settings.settings import Settings
+from tests.e2e.page.browser_steps import BROWSER, texts, until
+
+TEXTS = {"acme": "The ferry to Ulvey leaves at nine.", "beta": "The bakery opens at six."}
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    file = tmp_path_factory.mktemp("page-keys") / "keys.json"
+    return file, {tenant: add_key(file, tenant, KeyRole.WRITE)[1] for tenant in TEXTS}
+
+
+@pytest.fixture(scope="module")
+def address(keys: tuple[Path, dict[str, str]], embedder: MiniLmEmbedder) -> Iterator[str]:
+    path = keys[0].parent / "store"
+    with MemoryStore.open(path, embedder=embedder) as store:
+        for tenant, text in TEXTS.items():
+            store.upsert([{"id": "a", "kind": "fact", "text": text}], tenant=tenant)
+    app = create_app(ServiceConfig(keys_file=keys[0]), settings=Settings(store_path=str(path)), embedder=embedder)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Any]:
+    """The page, which may be told that something is refused: the browser reports that on its console."""
+    opened = browser.new_page()
+    opened.goto(address)
+    opened.wait_for_selector("#types input", state="attached")
+    yield opened
+    opened.close()
+
+
+def give_key(page: Any, key: str) -> None:
+    page.fill("#key", key)
+    page.press("#key", "Enter")
+
+
+def test_another_key_shows_its_own_tenant_and_nothing_of_the_last(
+    visit: Any, keys: tuple[Path, dict[str, str]]
+) -> None:
+    """Proves: PAGE-1."""
+    visit.click("#tab-memory")
+    visit.wait_for_selector("#browse-problem .problem")
+    visit.click("header summary")
+    give_key(visit, keys[1]["acme"])
+    visit.wait_for_selector("#records .card")
+    assert texts(visit, "#browse-problem") == [""]
+    visit.click("#records .card button")
+    visit.wait_for_selector("#record-shown article")
+    visit.click("#tab-ask")
+    visit.fill("#question", "When does the ferry leave?")
+    visit.keyboard.press("Enter")
+    visit.wait_for_selector("#facts li")
+    give_key(visit, keys[1]["beta"])
+    assert visit.is_hidden("#run")
+    visit.click("#tab-memory")
+    until(visit, "document.querySelector('#records')?.innerText.includes('bakery')")
+    assert "ferry" not in visit.inner_text("#records") + visit.inner_text("#record-shown")
+
+
+def test_a_write_that_fails_again_is_told_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
+    """Proves: PAGE-1."""
+    visit.click("header summary")
+    give_key(visit, keys[1]["acme"])
+    visit.click("#tab-memory")
+    visit.click("#records .card button")
+    visit.click("#record-shown button:has-text('Edit')")
+    visit.fill("#record-shown textarea[name=text]", "   ")
+    for _ in range(2):
+        with visit.expect_response(lambda response: response.request.method == "PATCH"):
+            visit.click("#record-shown button:has-text('Save')")
+        visit.wait_for_selector("#record-shown .problem")
+    assert visit.locator("#record-shown .problem").count() == 1
+    assert visit.input_value("#record-shown textarea[name=text]") == "   "
