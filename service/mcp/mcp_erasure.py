@@ -6,6 +6,7 @@ from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.mcp.mcp_models import EraseArguments, EraseResult, ForgetArguments
 from recall_loop.service.mcp.mcp_tools import ReportProgress, ToolContext, ToolResult, given_owners
 from recall_loop.service.models.record_models import ForgetResult
+from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError
 
 
@@ -29,7 +30,7 @@ def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgres
         if settled not in (None, value):
             raise InvalidInputError(name, value, f"{settled}: fixed by the operator")
     erased = context.store.erase(scope.model_copy(update=named))
-    return ToolResult(f"Erased {erased} records.", EraseResult(erased=erased, missing=[]))
+    return ToolResult(f"Erased {format_count(erased, 'record')}.", EraseResult(erased=erased, missing=[]))
 
 
 def _erase_ids(context: ToolContext, ids: list[str]) -> ToolResult:
@@ -37,7 +38,7 @@ def _erase_ids(context: ToolContext, ids: list[str]) -> ToolResult:
     erased = context.store.delete([name for name in ids if name in reached], tenant=context.scope.tenant)
     missing = [name for name in ids if name not in reached]
     words = f"; not found: {', '.join(missing)}" if missing else ""
-    return ToolResult(f"Erased {erased} records{words}.", EraseResult(erased=erased, missing=missing))
+    return ToolResult(f"Erased {format_count(erased, 'record')}{words}.", EraseResult(erased=erased, missing=missing))
 
 
 def call_forget(context: ToolContext, arguments: ForgetArguments, _: ReportProgress) -> ToolResult:
@@ -51,4 +52,4 @@ def call_forget(context: ToolContext, arguments: ForgetArguments, _: ReportProgr
     )
     done = "Would forget" if report.dry_run else "Forgot"
     data = ForgetResult(records=report.records, by_kind=dict(report.by_kind), dry_run=report.dry_run)
-    return ToolResult(f"{done} {report.records} records.", data)
+    return ToolResult(f"{done} {format_count(report.records, 'record')}.", data)

@@ -34,7 +34,7 @@ from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.record_models import RecordHistory, RecordsPage, construct_record
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
-from recall_loop.state.display import NOT_SEARCHED_TEXT
+from recall_loop.state.display import NOT_SEARCHED_TEXT, format_count
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import AnyRecord, Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -139,7 +139,7 @@ def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgr
     profile = named or profile_for(found.scope, found.content_types)
     results = SearchResults.model_validate(response_to_json(found, profile))
     lines = [f"{hit.rank}. [{hit.content_type.value} {hit.id}] {_hit_prefix(hit)}{hit.content}" for hit in results.hits]
-    missing = f"Nothing found among {results.allowed} records."
+    missing = f"Nothing found among {format_count(results.allowed, 'record')}."
     notes = [results.degraded_reason] if results.degraded_reason else []
     return ToolResult("\n".join([*(lines or [missing]), *notes]), results)
 
