@@ -37,13 +37,14 @@ function asked(form) {
   return body;
 }
 
+const PARTS = ["chart", "iterations", "stop", "answer", "confidence", "facts", "ask-problem"];
 let running = null;
 
 /** End a run and show nothing of it. */
 export function clear() {
   running?.abort();
   running = null;
-  fill("ask-problem");
+  for (const part of PARTS) fill(part);
   byId("run").hidden = byId("ask-stop").hidden = true;
   byId("said").textContent = "";
 }
@@ -55,7 +56,7 @@ class Run {
     this.words = words;
     this.points = [];
     this.ended = false;
-    for (const part of ["chart", "iterations", "stop", "answer", "confidence", "facts", "ask-problem"]) fill(part);
+    for (const part of PARTS) fill(part);
     fill("welcome");
     byId("outcome").hidden = true;
     byId("run").hidden = false;
@@ -74,6 +75,7 @@ class Run {
       if (!this.ended) throw new Error("the stream ended before the result");
     } catch (error) {
       if (running !== this.aborter) return;
+      this.say(error.name === "AbortError" ? "Stopped" : "The request failed");
       fill("ask-problem", error.name === "AbortError" ? el("p", { class: "warning" }, "Stopped by you.") : problemBox(error));
     } finally {
       if (running === this.aborter) stop.hidden = true;

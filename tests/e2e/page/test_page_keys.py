@@ -81,10 +81,18 @@ def test_another_key_shows_its_own_tenant_and_nothing_of_the_last(
     visit.keyboard.press("Enter")
     visit.wait_for_selector("#facts li")
     give_key(visit, keys[1]["beta"])
-    assert visit.is_hidden("#run")
+    assert visit.is_hidden("#run") and "ferry" not in visit.text_content("#run")
     visit.click("#tab-memory")
     until(visit, "document.querySelector('#records')?.innerText.includes('bakery')")
     assert "ferry" not in visit.inner_text("#records") + visit.inner_text("#record-shown")
+
+
+def test_a_question_without_a_key_is_told_to_have_failed(visit: Any) -> None:
+    """Proves: OPS-1. What a screen reader is told doesn't stay at "Searching"."""
+    visit.fill("#question", "When does the ferry leave?")
+    visit.press("#question", "Enter")
+    visit.wait_for_selector("#ask-problem .problem")
+    assert visit.text_content("#said") == "The request failed"
 
 
 def test_a_write_that_fails_again_is_told_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
