@@ -16,6 +16,7 @@ from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.intake.files.ingest import export_lines
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
@@ -97,7 +98,7 @@ def rebuild(args: argparse.Namespace, settings: Settings) -> int:
         rebuild_progress() as (embedding, advance),
         _opened_for_rebuild(args, settings, embedding) as (store, embedded),
     ):
-        embedder = store.embedder if args.re_embed and not embedded else None
+        embedder = make_embedder(settings) if args.re_embed and not embedded else None
         if args.token_vectors == "drop":
             store.maintenance.drop_token_vectors()
         store.maintenance.rebuild(embedder=embedder, progress=advance, embedding=embedding)

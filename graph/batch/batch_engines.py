@@ -19,6 +19,7 @@ from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process, thread_environment
+from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings.settings import Settings
@@ -205,6 +206,6 @@ def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:
         return "the store is in memory"
     if settings.capture_runs and store.path is not None:
         return "runs are captured, and a store has one writer"
-    if make_embedder(settings).fingerprint != store.embedder.fingerprint:
+    if embedder_of_version(make_embedder(settings), store.embedder.fingerprint) is None:
         return "the store's embedder isn't the one that the settings name"
     return None

@@ -96,9 +96,9 @@ class Settings(BaseSettings):
     )
     embedder: EmbedderName = Field(
         "minilm",
-        description="`minilm` (embedded), `minilm-plain` (without its conversation weights), `multilingual` (ninety"
-        " languages; the extra of that name), `onnx:FOLDER` (a model of your own), `openai` (an API), or"
-        " `provider:model` of LangChain.",
+        description="`minilm` (embedded), `minilm-plain` (the same as its authors made it, for English),"
+        " `multilingual` (ninety languages; the extra of that name), `onnx:FOLDER` (a model of your own), `openai` (an"
+        " API), or `provider:model` of LangChain.",
     )
     minilm_weights: str | None = Field(
         None, description="File of weights that replaces the default's conversation weights (docs/tuning.md)."

@@ -103,6 +103,11 @@ def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
     return [token if token.isalnum() else _plain(token) for token in tokens]
 
 
+def words_in_order(text: str) -> list[str]:
+    """Return the words of `words`, but those of text without blanks one after another, where `words` overlap."""
+    return _words(text, split_words)
+
+
 def _symbols(folded: str) -> list[str]:
     """Return the symbols of a text without words, one by one, but flags; colours of skin don't count."""
     return [] if folded.isascii() else [each for each in _SYMBOL.findall(folded) if _is_symbol(each)]
@@ -218,7 +223,7 @@ def content_words(text: str) -> list[str]:
     Stop words and question words are left out, and so are words that belong to the question form: `long` in "how
     long", `knows` in "who knows", `called` in "what is it called".
     """
-    found = _words(text, split_words)
+    found = words_in_order(text)
     language = text_language(text)
     stop, naming = stop_words(language), naming_words(text, language)
     pairs = pairwise(["", *found])

@@ -81,7 +81,7 @@ def _named_embedder(name: str) -> Embedder:
     if name == "minilm":
         return MiniLmEmbedder()
     if name == "minilm-plain":
-        return MiniLmEmbedder(None)
+        return MiniLmEmbedder(None, glossed=False)
     if name == "multilingual":
         return MultilingualEmbedder()
     if name.startswith(ONNX_PREFIX):

@@ -85,6 +85,21 @@ class ConversationalEmbedder(Embedder, Protocol):
         """The embedder of messages and facts; its vectors have the same lengths, those of tokens too."""
 
 
+@runtime_checkable
+class VersionedEmbedder(Embedder, Protocol):
+    """An embedder that can also embed as an earlier version of it did, for the stores which that one filled."""
+
+    def of_version(self, fingerprint: str) -> Embedder | None:
+        """Return the embedder of this fingerprint; None if no version had it."""
+
+
+def embedder_of_version(embedder: Embedder, fingerprint: str) -> Embedder | None:
+    """Return `embedder`, or the earlier version of it, that has this fingerprint; None if there is none."""
+    if embedder.fingerprint == fingerprint:
+        return embedder
+    return embedder.of_version(fingerprint) if isinstance(embedder, VersionedEmbedder) else None
+
+
 def known_languages(embedder: Embedder) -> frozenset[str] | None:
     """Return the languages (ISO 639-1) whose texts an embedder can tell apart: its `languages`; None = any."""
     found: frozenset[str] | None = getattr(embedder, "languages", None)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, return_freed_memory, word_pieces
 from recall_loop.memory.store.embed.weight_patch import (
     SHIPPED_PATCH,
@@ -15,6 +16,9 @@ from recall_loop.memory.store.embed.weight_patch import (
     look_up_stored_rows,
     read_verified,
 )
+from recall_loop.text.gloss.glosses import GLOSSED_LANGUAGES, in_english
+from recall_loop.text.words.passages import READ_CHARACTERS
+from recall_loop.text.words.tokens import text_language
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +33,8 @@ MAX_TOKENS = 256
 # It was trained on English alone. In related languages its word pieces still say something; text in other scripts it
 # takes for a run of unknown letters, and words find more without it than with it.
 LANGUAGES = frozenset({"en", "de", "es", "fr", "it", "nl", "pt"})
+# Raised whenever a text gets another gloss: stores are bound to it.
+_GLOSSED = "+glosses-1"
 MINILM_DIMENSION = 384
 MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
@@ -42,15 +48,21 @@ class MiniLmModel:
 
     Args:
         weights: replacements for the weights of the model's authors.
+        glossed: whether texts of the languages that `in_english` knows are embedded as what that gives; where the model
+            knows something of the language itself, as the mean of that and of the text as it is written.
+
+    Attributes:
+        languages: codes (ISO 639-1) of the languages whose texts it can tell apart.
     """
 
     name = "minilm"
     dimension = token_dimension = MINILM_DIMENSION
-    languages = LANGUAGES
 
-    def __init__(self, weights: WeightPatch | None = None) -> None:
-        self._weights = weights
-        self.fingerprint = MINILM_FINGERPRINT + (f"+{weights.digest[:12]}" if weights else "")
+    def __init__(self, weights: WeightPatch | None = None, *, glossed: bool = True) -> None:
+        self._weights, self._glossed = weights, glossed
+        self.languages = LANGUAGES | GLOSSED_LANGUAGES if glossed else LANGUAGES
+        tuned = f"+{weights.digest[:12]}" if weights else ""
+        self.fingerprint = f"{MINILM_FINGERPRINT}{tuned}{_GLOSSED if glossed else ''}"
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors, shape [n, 384].
@@ -81,7 +93,18 @@ class MiniLmModel:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        return _shared_model(self._weights).embed(texts, tokens)
+        model, glosses = _shared_model(self._weights), [self._gloss(text) for text in texts]
+        # Behind all texts come those that are also embedded as they are written.
+        both = [row for row, gloss in enumerate(glosses) if gloss and text_language(texts[row]) in LANGUAGES]
+        read = [gloss or text for gloss, text in zip(glosses, texts, strict=True)]
+        vectors = model.embed([*read, *(texts[row] for row in both)], tokens)
+        if tokens is not None:
+            del tokens[len(texts) :]
+        vectors[both] = normalise_vectors(vectors[both] + vectors[len(texts) :])
+        return vectors[: len(texts)]
+
+    def _gloss(self, text: str) -> str | None:
+        return in_english(text[:READ_CHARACTERS]) if self._glossed else None
 
 
 class MiniLmEmbedder(MiniLmModel):
@@ -93,6 +116,7 @@ class MiniLmEmbedder(MiniLmModel):
     Args:
         talk: file of the weights for talk, written by `benchmarks/weights/tune_embedder.py`; absent = the one
             that comes with this package; None = the authors' weights for talk too.
+        glossed: as of `MiniLmModel`.
 
     Attributes:
         conversational: the embedder of messages and facts.
@@ -101,10 +125,16 @@ class MiniLmEmbedder(MiniLmModel):
         InvalidInputError: `talk` can't be read. Other faults show when it is first used.
     """
 
-    def __init__(self, talk: Path | None = SHIPPED_PATCH) -> None:
-        super().__init__()
-        self.conversational = MiniLmModel(WeightPatch.from_file(talk) if talk else None)
+    def __init__(self, talk: Path | None = SHIPPED_PATCH, *, glossed: bool = True) -> None:
+        super().__init__(glossed=glossed)
+        self._talk = talk
+        self.conversational = MiniLmModel(WeightPatch.from_file(talk) if talk else None, glossed=glossed)
         self.fingerprint = self.conversational.fingerprint
+
+    def of_version(self, fingerprint: str) -> MiniLmEmbedder | None:
+        """Return this one, or the one without glosses, by fingerprint; stores made before there were any have that."""
+        versions = (self, MiniLmEmbedder(self._talk, glossed=not self._glossed))
+        return next((each for each in versions if each.fingerprint == fingerprint), None)
 
 
 _loading = threading.Lock()

@@ -9,6 +9,7 @@ from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.store_files import (
     CHROMA_DATABASE,
@@ -106,7 +107,7 @@ def _rebuilt(
             if damage and not found:
                 raise ChromaError("Chroma was never completely filled")
             marker = {**recovery.new_marker(embedder), **found}
-            check_embedder(path, marker, embedder)
+            embedder = check_embedder(path, marker, embedder)
             aside = f"; the old file is kept as {rebuilding.quarantine_sidecar(path)}" if damage else ""
             records, spoilt = rebuilding.rebuild_sidecar(file, chroma, marker, embedder, notes)
     except ChromaError as error:
@@ -135,15 +136,17 @@ def _location_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[C
     return agreed, known.note()
 
 
-def check_embedder(place: Path | str, marker: Mapping[str, str], embedder: Embedder) -> None:
-    """Check that a store was made with `embedder`.
+def check_embedder(place: Path | str, marker: Mapping[str, str], embedder: Embedder) -> Embedder:
+    """Return the embedder that a store was made with: `embedder`, or an earlier version of it.
 
     Raises:
         EmbedderMismatchError: it wasn't; names the command that embeds everything again.
     """
-    if marker["fingerprint"] != embedder.fingerprint:
+    own = embedder_of_version(embedder, marker["fingerprint"])
+    if own is None:
         raise EmbedderMismatchError(
             f"{place}: made with embedder {marker['fingerprint']} (dimension {marker['dimension']}), "
             f"opened with {embedder.fingerprint}. Open it with its own embedder, or embed everything again: "
             f"recall-loop store rebuild --store {place} --re-embed"
         )
+    return own

@@ -65,10 +65,10 @@ class StoreSession:
     ) -> None:
         self.files = files
         self.database = files.database
-        self.embedder = embedder
+        self.marker = marker_of(files.database)
+        self.embedder = embedder = repair.check_embedder(files.place, self.marker, embedder)
         self.cache = TenantCaches()
         self.lock = ProcessLock()
-        self.marker = marker_of(files.database)
         self.connection: ChromaConnection | SharedChroma = (
             ChromaConnection(files, embedder, self.lock)
             if isinstance(files, OpenStoreFiles)
@@ -210,8 +210,7 @@ class StoreSession:
         shared = self.files.read_only or isinstance(self.files, OpenSchema)
         if shared and self.database.generation() != self.marker["generation"]:
             with self.lock:
-                repair.check_embedder(self.files.place, marker_of(self.database), self.embedder)
-                self.reset()
+                self.reset(repair.check_embedder(self.files.place, marker_of(self.database), self.embedder))
 
     def close(self) -> None:
         """Close files and give the lock back; a second call does nothing, nor does one of a forked child."""

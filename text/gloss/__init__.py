@@ -1,0 +1,1 @@
+"""Texts of other languages, word by word in English."""

@@ -1,0 +1,83 @@
+"""Texts of other languages in English, word by word, for models that read English alone (OPEN-4).
+
+"Wann ist der Zahnarzttermin meiner Tochter?" becomes "dentist appointment daughter": no sentence, but enough of one for
+a model of sentences, and near to the same matter told in any of the languages. The words stand in a file for each
+language, written for this project; forms that a file doesn't have are found by their stem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import CHINESE, GERMAN, stop_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import text_language, words_in_order
+
+GLOSSED_LANGUAGES = frozenset({"de", "es", "fr", "ru", "zh"})
+"""The languages whose words are known (ISO 639-1)."""
+_CYRILLIC = str.maketrans("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye") | str.maketrans(
+    {"ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya"}
+)
+# Parts of a German compound, and the letters that may join them.
+_SHORTEST_PART, _JOINTS = 3, ("", "s", "n", "es", "en")
+
+
+@dataclass(frozen=True)
+class _Glosses:
+    """English words by folded form, and by stem."""
+
+    forms: Mapping[str, str]
+    stems: Mapping[str, str]
+
+    def of(self, word: str, language: str) -> str | None:
+        """Return the English of a folded word, if its form or its stem is known."""
+        return self.forms.get(word) or self.stems.get(stem(word, language))
+
+
+def in_english(text: str) -> str | None:
+    """Return the English of a text's words, in order, without stop words; None for a text of no glossed language.
+
+    Unknown words stay as they are, those in Cyrillic in Latin letters: most are names.
+    """
+    language = text_language(text)
+    if language not in GLOSSED_LANGUAGES:
+        return None
+    known, stop = _glosses(language), stop_words(language)
+    found = [word for word in words_in_order(text) if word not in stop]
+    return " ".join(gloss for word in found for gloss in _english(word, language, known)) or None
+
+
+def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
+    whole = known.of(word, language)
+    if whole is not None:
+        yield whole
+    elif language == CHINESE and not word.isascii():
+        yield from (known.forms.get(character, character) for character in word)
+    else:
+        parts = _compound(word, known) if language == GERMAN else None
+        yield parts or word.translate(_CYRILLIC)
+
+
+def _compound(word: str, known: _Glosses) -> str | None:
+    """Return the English of a German compound of two known words; the longest last one counts."""
+    for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
+        last = known.of(word[at:], GERMAN)
+        heads = (known.of(word[:at].removesuffix(joint), GERMAN) for joint in _JOINTS if word[:at].endswith(joint))
+        if last is not None and (first := next(filter(None, heads), None)) is not None:
+            return f"{first} {last}"
+    return None
+
+
+@cache
+def _glosses(language: str) -> _Glosses:
+    text = files("recall_loop.text.gloss").joinpath(f"{language}.tsv").read_text(encoding="utf-8")
+    lines = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
+    forms, stems = dict[str, str](), dict[str, str]()
+    for word, english in lines:
+        forms.setdefault(fold(word), english)
+        stems.setdefault(stem(fold(word), language), english)
+    return _Glosses(forms, stems)
