@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, zip_longest
 
 from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.policy.question.follow_ups import Dependence
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PlannedQuery, QueryNarrowing, QueryOutcome
 from recall_loop.state.types import QuerySource
@@ -28,6 +29,8 @@ SOURCE_WEIGHTS = {
 }
 PART_WEIGHT = 0.9
 PERIOD_WEIGHT = 1.0
+# What was talked of before only supports a question that may well be about something else.
+_TOPIC_WEIGHT = 0.5
 TermSelector = Callable[[RelatedTerms], Sequence[str]]
 _SHORT_WORDS = 3
 _LEAST_QUERIES = 6
@@ -99,7 +102,8 @@ def _question_queries(question: AnalysedQuestion, *, periods: bool) -> Iterator[
         yield from period_queries(question, main["text"])
     if question.topic:
         topical = " ".join([*question.topic, content_query(question.text)])
-        yield make_query(topical, QuerySource.PHRASE, PART_WEIGHT)
+        weight = PART_WEIGHT if question.depends is Dependence.WHOLE else _TOPIC_WEIGHT
+        yield make_query(topical, QuerySource.PHRASE, weight)
     if len(question.parts) > 1:
         for part in question.parts:
             yield make_query(with_anchor(content_query(part), question.names), QuerySource.PHRASE, PART_WEIGHT)

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
+from recall_loop.policy.question.follow_ups import Dependence, dependence
 from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -18,10 +19,9 @@ from recall_loop.text.names.proper_names import find_entities, find_noun_phrases
 from recall_loop.text.speech.speech_acts import is_about_questions
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
-from recall_loop.text.words.languages import ENGLISH, language_words, naming_words
+from recall_loop.text.words.languages import ENGLISH, naming_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.related_terms import RelatedTermsTable
-from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import content_words, has_word, stem_set, stems, text_language, words
 
 _FOCUS_CHARACTERS = 1000
@@ -32,7 +32,6 @@ _PART = re.compile(
     r"\s*(?:[;?!]+\s+|,\s+and\s+|\band\b\s+(?=(?:who|what|when|where|why|how|which|did|does|is|was)\b))\s*",
     re.IGNORECASE,
 )
-_PRONOUNS = word_set("""he she they it him her them his hers their theirs its this that these those there then one""")
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ class AnalysedQuestion:
         times: time expressions, counted from the reference time.
         asked: kind of answer that it asks for, if that shows.
         goal: the caller's goal, if any.
-        topic: for a follow-up, the noun phrases of the user's preceding message.
+        topic: for what may be a follow-up, the noun phrases of the user's preceding message.
+        depends: how far it depends on what was said before it.
         event_times: those of its times in which the event took place, not those that only bound it.
         period: filters for records made in these times or soon after, if any.
         about_questions: whether it asks what was asked or requested, or is symbols alone: all that was said counts.
@@ -67,6 +67,7 @@ class AnalysedQuestion:
     asked: AnswerKind | None
     goal: str | None
     topic: tuple[str, ...] = ()
+    depends: Dependence = Dependence.NONE
     event_times: tuple[TimeExpression, ...] = ()
     period: Mapping[str, Any] | None = None
     about_questions: bool = False
@@ -123,8 +124,8 @@ def _analyse(
     times, language = parse_times(text, reference), stated_language or text_language(text)
     time_terms = stem_set(time.text for time in times)
     named = [name for name in find_entities(text) if not time_terms.issuperset(stems(name))]
-    follows_up = _follows_up(text, named, language)
-    referents = _referents(window) if follows_up else ()
+    depends = dependence(text, named, language)
+    referents = _referents(window) if depends is Dependence.WHOLE else ()
     names = tuple(unique_folded([*named, *referents]))
     phrases = find_noun_phrases(text) + (find_noun_phrases(goal) if goal else [])
     if not named and not phrases and window:
@@ -144,7 +145,8 @@ def _analyse(
         stated_language=stated_language,
         listed=list_request(text, language, names),
         goal=goal,
-        topic=tuple(find_noun_phrases(asked_before)) if follows_up else (),
+        topic=() if depends is Dependence.NONE else tuple(find_noun_phrases(asked_before)),
+        depends=depends,
         about_questions=is_about_questions(text) or not has_word(text),
     )
 
@@ -188,12 +190,3 @@ def _referents(window: Sequence[str]) -> tuple[str, ...]:
     """Return the entities of the window that pronouns may refer to, newest first."""
     entities = (entity for message in reversed(window) for entity in find_entities(message))
     return tuple(unique_folded(entities)[:_MOST_REFERENTS])
-
-
-def _follows_up(text: str, named: Sequence[str], language: str) -> bool:
-    """Tell whether a question only makes sense after what was said before.
-
-    It names nobody, and has a pronoun or at most one content word.
-    """
-    pronouns = _PRONOUNS if language not in language_words() else language_words()[language].pronouns
-    return not named and (bool(pronouns & set(words(text))) or len(content_words(text)) <= 1)
