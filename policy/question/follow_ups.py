@@ -58,11 +58,13 @@ class _Signs:
     @classmethod
     def read(cls, lists: Mapping[str, str]) -> _Signs:
         """Return the signs of one table."""
-        patterns = {
-            name: re.compile(lists.get(name, _NOTHING), re.IGNORECASE) for name in ("expletives", "speaks", "elliptic")
-        }
-        listed = {name: frozenset(fold(lists[name]).split()) for name in ("own", "addressed", "articles", "owners")}
-        return cls(**listed, **patterns)
+        own, addressed, articles, owners = (
+            frozenset(fold(lists[name]).split()) for name in ("own", "addressed", "articles", "owners")
+        )
+        expletives, speaks, elliptic = (
+            re.compile(lists.get(name, _NOTHING), re.IGNORECASE) for name in ("expletives", "speaks", "elliptic")
+        )
+        return cls(own, addressed, articles, owners, expletives, speaks, elliptic)
 
 
 @cache
