@@ -24,10 +24,11 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ConfidenceLabel, Identifier, Role, SpeechAct, Timestamp, Utf8Text
-from recall_loop.text.speech.speech_acts import speech_acts
+from recall_loop.text.speech.speech_acts import asks_to_forget, speech_acts
 
 Clock = Callable[[], datetime]
 NOTED, UNDERSTOOD, NOTHING = "Noted.", "All right.", "Nothing in memory about that."
+NOT_ERASED = "Nothing was erased by that: /forget ID erases a record, and /memory shows the ids."
 _WINDOW = 12  # messages of the conversation that are there to resolve "it" and "she"
 _ASKING = frozenset({SpeechAct.QUESTION, SpeechAct.REQUEST})
 
@@ -140,8 +141,9 @@ class Conversation:
             StoreError: the store can't be read or written.
         """
         at, acts = self._clock(), _acts(text, Role.USER)
-        result, events = self._recall(text, at, asks=not _ASKING.isdisjoint(acts))
-        reply = _reply(result, acts)
+        forgets = asks_to_forget(text) and SpeechAct.QUESTION not in acts
+        result, events = self._recall(text, at, asks=not forgets and not _ASKING.isdisjoint(acts))
+        reply = NOT_ERASED if forgets else _reply(result, acts)
         added = self._write(text, reply, at)
         self._turns += 1
         facts = note_facts(result, text, self.memory.settings)

@@ -32,6 +32,8 @@ _LEADING = re.compile(r"^[\s\"'“‘«(\[*\-•>¡]+")
 _JOINING = re.compile(
     r"^(?:so|and|but|or|then|und|aber|also|oder|y|pero|o|entonces|et|mais|donc|ou|alors|и|но|а|или)\s+", re.IGNORECASE
 )
+# A clause that goes on with what is to be forgotten, rather than tell something of its own.
+_GOING_ON = re.compile(r"(?:that|and|or|dass|und|oder|que|y|o|et|ou|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE)
 _FEWEST_WORDS = 2
 _LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
@@ -55,6 +57,7 @@ class _Phrases(NamedTuple):
     about_questions: re.Pattern[str]
     question_openers: re.Pattern[str]
     indirect_questions: re.Pattern[str]
+    forgetting: re.Pattern[str]
     requests: re.Pattern[str]
     telling: re.Pattern[str]
     telling_questions: re.Pattern[str]
@@ -80,6 +83,7 @@ def _phrases() -> _Phrases:
         compiled(joined("about_questions")),
         compiled(joined("question_openers")),
         compiled(joined("indirect_questions")),
+        compiled(joined("forgetting")),
         compiled(joined("requests")),
         compiled(joined("telling")),
         compiled(joined("telling_questions")),
@@ -139,6 +143,12 @@ def is_about_questions(text: str) -> bool:
     return bool(_phrases().about_questions.search(text[:READ_CHARACTERS]))
 
 
+def asks_to_forget(text: str) -> bool:
+    """Tell whether a sentence of a text asks to forget or erase something."""
+    sentences = (_LEADING.sub("", text[start:end]) for start, end in _sentences(text[:READ_CHARACTERS]))
+    return any(_phrases().forgetting.match(sentence) for sentence in sentences)
+
+
 def stated_text(text: str, role: Role | None = None) -> str:
     """Return the statements of a text, joined by blanks; empty where it states nothing."""
     found = find_speech_acts(text, role)
@@ -164,6 +174,12 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 def _sentence_acts(text: str, start: int, end: int, role: Role | None) -> Iterator[SentenceAct]:
     sentence = text[start:end]
     bare = _LEADING.sub("", sentence).strip()
+    if _phrases().forgetting.match(bare) and not _phrases().telling.match(bare):
+        asked_to = _end_of_forgetting(sentence)
+        yield SentenceAct(start, start + asked_to, SpeechAct.REQUEST)
+        if asked_to < len(sentence):
+            yield from _sentence_acts(text, start + asked_to, end, role)
+        return
     act = _whole_act(bare, role)
     if act is not None:
         yield SentenceAct(start, end, act)
@@ -236,6 +252,15 @@ def _first_asking_clause(sentence: str) -> int:
             last = found.end()
         at = found.end()
     return 0 if _opens_question(_LEADING.sub("", sentence)) else last
+
+
+def _end_of_forgetting(sentence: str) -> int:
+    """Return where a request to forget ends, and a clause begins that tells or asks something else."""
+    for found in _CLAUSE.finditer(sentence):
+        rest = sentence[found.end() :]
+        if _says_enough(rest) and not (_GOING_ON.match(rest) or _phrases().question_openers.match(rest)):
+            return found.end()
+    return len(sentence)
 
 
 def _says_enough(clause: str) -> bool:

@@ -98,6 +98,35 @@ def test_a_reply_is_no_source_of_the_next_one(turns: Turns) -> None:
     assert any(note.startswith("seems to be corrected by") for note in older["notes"])
 
 
+@pytest.mark.parametrize(
+    ("request_to_forget", "question"),
+    [
+        ("Forget my wifi password.", "What is my wifi password?"),
+        ("Forget that I have a cat.", "Do I have a cat?"),
+        ("Vergiss mein WLAN-Passwort.", "Wie ist mein WLAN-Passwort?"),
+        ("Olvida mi contraseña del wifi.", "¿Cuál es mi contraseña del wifi?"),
+        ("Oublie mon mot de passe.", "Quel est mon mot de passe ?"),
+        ("Забудь мой пароль.", "Какой у меня пароль?"),
+        ("忘掉我的密码。", "我的密码是什么？"),
+    ],
+)
+def test_a_request_to_forget_erases_nothing_says_so_and_is_no_answer(
+    turns: Turns, request_to_forget: str, question: str
+) -> None:
+    """It was noted as a statement and came back as the answer, even with high confidence. Proves: LIVE-1, LIVE-2."""
+    forgot, asked = turns(request_to_forget, question)
+    assert forgot["speech_acts"] == ["request"] and "/forget ID" in forgot["reply"]
+    assert forgot["written"][1]["acts"] == ["non_answer"]
+    assert asked["confidence"]["label"] == "low" and asked["reply"] == "Nothing in memory about that."
+
+
+def test_what_is_told_beside_a_request_to_forget_is_noted(turns: Turns) -> None:
+    """Proves: LIVE-1, LIVE-2."""
+    forgot, asked = turns("Forget my old address, I live in Hamburg now.", "Where do I live?")
+    assert forgot["speech_acts"] == ["request", "statement"]
+    assert asked["confidence"]["label"] != "low"
+
+
 def test_a_person_reads_what_was_recalled_and_why(talk: Talk) -> None:
     """Proves: STOP-2, CONF-2."""
     talk(TOLD, options=("--reference-time", MONDAY))

@@ -10,6 +10,7 @@ from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY, NOT_S
 from recall_loop.state.types import Role, SpeechAct
 from recall_loop.text.speech.speech_acts import (
     READ_CHARACTERS,
+    asks_to_forget,
     find_speech_acts,
     is_about_questions,
     speech_acts,
@@ -25,6 +26,27 @@ S, Q, R, A, N = (
 )
 
 SENTENCES = [
+    ("Forget that I have a cat.", R),
+    ("Delete what I said about Lena.", R),
+    ("Forget-me-nots are my favourite flowers.", S),
+    ("Forget it, I'll do it myself.", S),
+    ("I forget names easily.", S),
+    ("Vergiss, dass ich eine Katze habe.", R),
+    ("Lösch alles über Lena.", R),
+    ("Vergiss nicht, dass ich eine Katze habe.", S),
+    ("Olvídate de mi dirección.", R),
+    ("Borra lo que dije de Lena.", R),
+    ("No olvides que tengo un gato.", S),
+    ("Oublie que j'ai un chat.", R),
+    ("Efface ce que j'ai dit.", R),
+    ("N'oublie pas que j'ai un chat.", S),
+    ("Забудь, что у меня есть кот.", R),
+    ("Удали мой адрес.", R),
+    ("Не забудь, что у меня есть кот.", S),
+    ("忘掉我的密码。", R),
+    ("请忘了我的地址。", R),
+    ("忘记带钥匙了。", S),
+    ("别忘了我有一只猫。", S),
     ("Danke, das merke ich mir.", A),
     ("In Ordnung, gespeichert.", A),
     ("Habe ich mir notiert.", A),
@@ -221,3 +243,18 @@ def test_who_is_to_be_asked_is_no_question_about_questions(text: str) -> None:
 def test_having_no_idea_of_something_is_no_answer(text: str) -> None:
     """Proves: LIVE-2."""
     assert speech_acts(text) == {SpeechAct.NON_ANSWER}
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Forget my old address, I live in Hamburg now.", "I live in Hamburg now."),
+        ("Vergiss meine alte Adresse, ich wohne jetzt in Hamburg.", "ich wohne jetzt in Hamburg."),
+        ("忘掉我的地址，我现在住在汉堡。", "我现在住在汉堡。"),
+        ("Forget that I have a cat, and that I sing.", ""),
+    ],
+)
+def test_a_request_to_forget_ends_where_something_else_is_told(text: str, stated: str) -> None:
+    """Proves: LIVE-1."""
+    assert asks_to_forget(text)
+    assert stated_text(text) == stated
