@@ -123,12 +123,27 @@ def same_subject_matter(older: Statement, newer: Statement, question: frozenset[
     shared = _shared_words(older, newer) if older.language == CHINESE else (older.terms & newer.terms) - older.topics
     if older.language == CHINESE and not (topics or shared):
         return False
+    if _is_asked_beside(older, topics, shared, question):
+        return False
     if not topics and newer.topics - older.topics - question:
         if newer.marks == _ONLY_NOW:
             return bool(shared & question - {beginning(older)[0], beginning(newer)[0]} - persons)
         if newer.marks == _ONLY_CHANGE and shared <= persons | _named_terms(older) | _named_terms(newer):
             return False
     return not (_is_owner_alone(older.terms & newer.terms, newer) and _has_own_thing(older, newer, question))
+
+
+def _is_asked_beside(older: Statement, topics: Set[str], shared: Set[str], question: frozenset[str]) -> bool:
+    """Tell whether a change is of one topic, and only something else of the older statement is asked for.
+
+    "We moved to Rome" changes where I live, and not what the cat is called, though "I live in Kiel with my cat Mimi".
+    In Chinese two terms that are the same may be one sign of different words, so that it can't be told.
+    """
+    asked = question & older.terms
+    if not topics or not asked or older.language == CHINESE or not topics.isdisjoint(question):
+        return False
+    touching = (_topics_of(frozenset({term}), older) for term in asked)
+    return all(map(topics.isdisjoint, touching)) and all(_topics_of(frozenset({term}), older) for term in shared)
 
 
 def _is_of_another_time(older: Statement, newer: Statement) -> bool:
