@@ -30,7 +30,7 @@ SOURCE_WEIGHTS = {
 PART_WEIGHT = 0.9
 PERIOD_WEIGHT = 1.0
 # What was talked of before only supports a question that may well be about something else.
-_TOPIC_WEIGHT = 0.5
+_TOPIC_WEIGHT = 0.3
 TermSelector = Callable[[RelatedTerms], Sequence[str]]
 _SHORT_WORDS = 3
 _LEAST_QUERIES = 6
