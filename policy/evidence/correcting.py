@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from recall_loop.policy.evidence.later_statements import LaterStatements
+from recall_loop.policy.evidence.later_statements import LaterStatements, latest_on_matter
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
 from recall_loop.policy.facts.corrections import (
@@ -106,8 +106,19 @@ def order_corrections(
     if moment.past:
         return _older_first(ranked, everything, later, asked)
     found = _corrections(ranked, everything, later)
-    found |= _repeated(ranked, everything, found)
-    return _newer_first(ranked, everything, found) if found else list(ranked)
+    repeats = _repeated(ranked, everything, found)
+    found |= {name: (found[of][0], replace(found[of][1], reason=_REPEATED)) for name, of in repeats.items()}
+    ordered = _newer_first(ranked, everything, found, repeats) if found else list(ranked)
+    of_now = moment.until is None and question.listed is None
+    return _latest_first(ordered, asked) if of_now else ordered
+
+
+def _latest_first(ordered: list[RankedEntry], asked: frozenset[str]) -> list[RankedEntry]:
+    """Put what was said latest about the first entry's matter before it."""
+    latest = latest_on_matter(ordered, asked)
+    if latest is None:
+        return ordered
+    return [_raised(latest, ordered[0]), *(item for item in ordered if item.id != latest.id)]
 
 
 def _corrections(
@@ -131,17 +142,17 @@ def _repeated(
     ranked: Sequence[RankedEntry],
     everything: Mapping[str, RankedEntry],
     found: Mapping[str, tuple[str, Correction]],
-) -> dict[str, tuple[str, Correction]]:
-    """Return the assistant's replies that only say again what was corrected later: they are as out of date."""
-    repeats: dict[str, tuple[str, Correction]] = {}
+) -> dict[str, str]:
+    """Return the assistant's replies that only say again what was corrected later, and what they say again."""
+    repeats: dict[str, str] = {}
     replies = (item for item in ranked if item.id in everything and item.id not in found)
     for item in (each for each in replies if each.entry["record"].get("role") == Role.ASSISTANT):
         record = item.entry["record"]
-        for name, (by, correction) in found.items():
+        for name, (by, _) in found.items():
             older, newer = (everything[each].entry["record"] for each in (name, by))
             between = record.get("created_at") and said_before(older, record) and said_before(record, newer)
             if between and merely_repeats(older["text"], newer["text"], record["text"]):
-                repeats[item.id] = (by, replace(correction, reason=_REPEATED))
+                repeats[item.id] = name
     return repeats
 
 
@@ -162,14 +173,16 @@ def _newer_first(
     ranked: Sequence[RankedEntry],
     everything: Mapping[str, RankedEntry],
     found: Mapping[str, tuple[str, Correction]],
+    repeats: Mapping[str, str],
 ) -> list[RankedEntry]:
+    """Return the entries behind what corrects them, and what is repeated before what only repeats it."""
     ordered: list[RankedEntry] = []
     placed: set[str] = set()
     for item in ranked:
         if item.id in placed:
             continue
-        confirmed = _confirmed(item, everything, found)
-        for name in (*(_chain(confirmed, found) if confirmed else ()), *_chain(item.id, found)):
+        before = repeats.get(item.id) or _confirmed(item, everything, found)
+        for name in (*(_chain(before, found) if before else ()), *_chain(item.id, found)):
             if name not in placed:
                 placed.add(name)
                 ordered.append(_marked(_raised(everything.get(name, item), item), found.get(name)))

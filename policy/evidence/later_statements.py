@@ -18,9 +18,46 @@ from recall_loop.policy.facts.likeness import Rarity
 from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
 from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import Statement
+from recall_loop.state.types import Role
 
 LIKELY_DEPTH = 2
 """How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
+MATTER_DEPTH, MATTER_SIMILARITY = 3, 0.7
+"""Among so many of the best entries a later one that is nearly as similar to the request, to this share, goes first."""
+
+
+def latest_on_matter(ranked: Sequence[RankedEntry], asked: frozenset[str]) -> RankedEntry | None:
+    """Return what a user said latest about the matter of the first entry, on a later day; None if that is the latest.
+
+    Which of two such statements answers better is a matter of chance, and what holds now is more likely the later one.
+    It has to share as many words with the question, whose terms are `asked`, as the first one does, and at least one.
+    """
+    shared = _shared_terms(ranked[0], asked) if ranked else 0
+    if not shared:
+        return None
+    first = ranked[0]
+    latest, least = first, MATTER_SIMILARITY * first.entry["similarity"]
+    for item in ranked[1:MATTER_DEPTH]:
+        near = item.entry["similarity"] >= least and _may_follow(item, first)
+        if near and _day(item) > _day(latest) and _shared_terms(item, asked) >= shared:
+            latest = item
+    return None if latest is first else latest
+
+
+def _shared_terms(item: RankedEntry, asked: frozenset[str]) -> int:
+    told = relevant_statements(item.entry["record"]["text"], asked) if _day(item) else ()
+    return len(asked & frozenset[str]().union(*(statement.terms for statement in told)))
+
+
+def _may_follow(item: RankedEntry, first: RankedEntry) -> bool:
+    record, before = item.entry["record"], first.entry["record"]
+    outdated = record.get("superseded_by_hint") or record.get("superseded_by")
+    same_speaker = before.get("role") != Role.USER or voice(record) == voice(before)
+    return record.get("role") == Role.USER and same_speaker and not outdated
+
+
+def _day(item: RankedEntry) -> str:
+    return (item.entry["record"].get("created_at") or "")[:10]
 
 
 class LaterStatements:

@@ -1,8 +1,8 @@
 """Texts of other languages in English, word by word, for models that read English alone (OPEN-4).
 
-"Wann ist der Zahnarzttermin meiner Tochter?" becomes "dentist appointment daughter": no sentence, but enough of one for
-a model of sentences, and near to the same matter told in any of the languages. The words stand in a file for each
-language, written for this project; forms that a file doesn't have are found by their stem.
+"Wann ist der Zahnarzttermin meiner Tochter?" becomes "when is dentist appointment my daughter": hardly a sentence, but
+enough of one for a model of sentences, and near to the same matter told in any of the languages. The words stand in a
+file for each language, written for this project; forms that a file doesn't have are found by their stem.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ class _Glosses:
 
 
 def in_english(text: str) -> str | None:
-    """Return the English of a text's words, in order, without stop words; None for a text of no glossed language.
+    """Return the English of a text's words, in order; None for a text of no glossed language.
 
-    Unknown words stay as they are, those in Cyrillic in Latin letters: most are names.
+    Articles and other stop words without English are left out. Other unknown words stay as they are, those in Cyrillic
+    in Latin letters: most are names.
     """
     language = text_language(text)
     if language not in GLOSSED_LANGUAGES:
         return None
     known, stop = _glosses(language), stop_words(language)
-    found = [word for word in words_in_order(text) if word not in stop]
+    found = [word for word in words_in_order(text) if word in known.forms or word not in stop]
     return " ".join(gloss for word in found for gloss in _english(word, language, known)) or None
 
 
