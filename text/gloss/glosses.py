@@ -28,14 +28,17 @@ _SHORTEST_PART, _JOINTS = 3, ("", "s", "n", "es", "en")
 
 @dataclass(frozen=True)
 class _Glosses:
-    """English words by folded form, and by stem."""
+    """English words by folded form, and by stem where that is another."""
 
     forms: Mapping[str, str]
     stems: Mapping[str, str]
 
     def of(self, word: str, language: str) -> str | None:
         """Return the English of a folded word, if its form or its stem is known."""
-        return self.forms.get(word) or self.stems.get(stem(word, language))
+        if word in self.forms:
+            return self.forms[word]
+        stemmed = stem(word, language)
+        return self.stems.get(stemmed) or self.forms.get(stemmed)
 
 
 def in_english(text: str) -> str | None:
@@ -79,6 +82,8 @@ def _glosses(language: str) -> _Glosses:
     lines = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     forms, stems = dict[str, str](), dict[str, str]()
     for word, english in lines:
-        forms.setdefault(fold(word), english)
-        stems.setdefault(stem(fold(word), language), english)
+        form = fold(word)
+        forms.setdefault(form, english)
+        if (stemmed := stem(form, language)) != form:
+            stems.setdefault(stemmed, english)
     return _Glosses(forms, stems)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, return_freed_memory, word_pieces
 from recall_loop.memory.store.embed.weight_patch import (
     SHIPPED_PATCH,
@@ -18,7 +17,6 @@ from recall_loop.memory.store.embed.weight_patch import (
 )
 from recall_loop.text.gloss.glosses import GLOSSED_LANGUAGES, in_english
 from recall_loop.text.words.passages import READ_CHARACTERS
-from recall_loop.text.words.tokens import text_language
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,8 +46,7 @@ class MiniLmModel:
 
     Args:
         weights: replacements for the weights of the model's authors.
-        glossed: whether texts of the languages that `in_english` knows are embedded as what that gives; where the model
-            knows something of the language itself, as the mean of that and of the text as it is written.
+        glossed: whether texts of the languages that `in_english` knows are embedded as what that gives.
 
     Attributes:
         languages: codes (ISO 639-1) of the languages whose texts it can tell apart.
@@ -93,18 +90,8 @@ class MiniLmModel:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        model, glosses = _shared_model(self._weights), [self._gloss(text) for text in texts]
-        # Behind all texts come those that are also embedded as they are written.
-        both = [row for row, gloss in enumerate(glosses) if gloss and text_language(texts[row]) in LANGUAGES]
-        read = [gloss or text for gloss, text in zip(glosses, texts, strict=True)]
-        vectors = model.embed([*read, *(texts[row] for row in both)], tokens)
-        if tokens is not None:
-            del tokens[len(texts) :]
-        vectors[both] = normalise_vectors(vectors[both] + vectors[len(texts) :])
-        return vectors[: len(texts)]
-
-    def _gloss(self, text: str) -> str | None:
-        return in_english(text[:READ_CHARACTERS]) if self._glossed else None
+        read = [in_english(text[:READ_CHARACTERS]) or text for text in texts] if self._glossed else texts
+        return _shared_model(self._weights).embed(read, tokens)
 
 
 class MiniLmEmbedder(MiniLmModel):
