@@ -35,7 +35,7 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
         counts = {kind.value: store.count(scope, content_types=[kind]) for kind in ContentType}
         info = store.maintenance.info()
         rows: dict[str, Any] = {"path": info["path"], "size on disk": _megabytes(store)}
-        rows |= {"embedder": store.embedder.name, "dimension": store.embedder.dimension}
+        rows |= {"embedder": _embedder(store, settings), "dimension": store.embedder.dimension}
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
         rows |= _vector_search(info)
@@ -43,6 +43,12 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
     for name, value in {**rows, **counts, "records": sum(counts.values())}.items():
         screen.line(f"{name:<13} {value:,}" if isinstance(value, int) else f"{name:<13} {value}")
     return 0
+
+
+def _embedder(store: MemoryStore, settings: Settings) -> str:
+    """Return the embedder's name, and what an earlier version of the one that the settings name lacks (STORE-5)."""
+    earlier = store.embedder.fingerprint != make_embedder(settings).fingerprint
+    return store.embedder.name + (" (an earlier version; `store rebuild --re-embed` brings today's)" if earlier else "")
 
 
 def _vector_search(info: dict[str, Any]) -> dict[str, str]:

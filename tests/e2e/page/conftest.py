@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.service.app import create_app
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.state.settings.settings import Settings
-from tests.e2e.page.browser_steps import ARGUMENTS, BROWSER
+from tests.e2e.page.browser_steps import ARGUMENTS, BROWSER, served
 
 
 @pytest.fixture(scope="module")
 def address(memory: Path, embedder: MiniLmEmbedder) -> Iterator[str]:
     app = create_app(ServiceConfig(), settings=Settings(store_path=str(memory)), embedder=embedder)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
+    with served(app) as root:
+        yield root
 
 
 @pytest.fixture(scope="module")

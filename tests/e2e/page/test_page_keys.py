@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
@@ -17,7 +14,7 @@ from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.service.app import create_app
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.state.settings.settings import Settings
-from tests.e2e.page.browser_steps import BROWSER, texts, until
+from tests.e2e.page.browser_steps import BROWSER, served, texts, until
 
 TEXTS = {"acme": "The ferry to Ulvey leaves at nine.", "beta": "The bakery opens at six."}
 pytestmark = [
@@ -39,14 +36,8 @@ def address(keys: tuple[Path, dict[str, str]], embedder: MiniLmEmbedder) -> Iter
         for tenant, text in TEXTS.items():
             store.upsert([{"id": "a", "kind": "fact", "text": text}], tenant=tenant)
     app = create_app(ServiceConfig(keys_file=keys[0]), settings=Settings(store_path=str(path)), embedder=embedder)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
+    with served(app) as root:
+        yield root
 
 
 @pytest.fixture

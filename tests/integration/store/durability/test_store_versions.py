@@ -67,6 +67,8 @@ def test_a_store_keeps_the_version_that_filled_it(earlier_store, embedder):
 def test_embedded_again_it_has_the_version_of_today(earlier_store, embedder, capsys):
     """Proves: STORE-5, OPEN-4."""
     asked = "What is my sister allergic to?"
+    assert main(["store", "info", "--store", str(earlier_store)]) == 0
+    assert "an earlier version" in capsys.readouterr().out
     with MemoryStore.open(earlier_store, read_only=True) as reader:
         assert main(["store", "rebuild", "--store", str(earlier_store), "--re-embed"]) == 0
         capsys.readouterr()
@@ -74,6 +76,8 @@ def test_embedded_again_it_has_the_version_of_today(earlier_store, embedder, cap
         assert reader.embedder.fingerprint == embedder.fingerprint
     with MemoryStore.open(earlier_store) as store:
         assert Memory(store=store).search(asked)[0].record.id == "de"
+    assert main(["store", "info", "--store", str(earlier_store)]) == 0
+    assert "an earlier version" not in capsys.readouterr().out
 
 
 def test_only_versions_of_the_same_embedder_are_taken_for_it(embedder):
