@@ -17,6 +17,7 @@ from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.memory.store.embed.embedders import VersionedEmbedder
 from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
@@ -47,8 +48,9 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
 
 def _embedder(store: MemoryStore, settings: Settings) -> str:
     """Return the embedder's name, and what an earlier version of the one that the settings name lacks (STORE-5)."""
-    earlier = store.embedder.fingerprint != make_embedder(settings).fingerprint
-    return store.embedder.name + (" (an earlier version; `store rebuild --re-embed` brings today's)" if earlier else "")
+    own = store.embedder
+    earlier = isinstance(own, VersionedEmbedder) and own.fingerprint != make_embedder(settings).fingerprint
+    return own.name + (" (an earlier version; `store rebuild --re-embed` brings today's)" if earlier else "")
 
 
 def _vector_search(info: dict[str, Any]) -> dict[str, str]:

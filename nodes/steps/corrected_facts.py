@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections
+from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_latest_first
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.likeness import Rarity, rarity_of
 from recall_loop.state.agent_state import AgentState
@@ -26,10 +26,11 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     found = [item for item in run.ranked(state) if item.id not in folded]
     moment = asked_moment(run.question, run.reference_time, datetime.now(UTC))
     try:
-        return order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
+        ordered = order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
     except StoreError as error:
         log_failure(_log, "corrections not looked for", error)
         return ranked
+    return put_latest_first(ordered, run.question, moment, run.is_evidence)
 
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:

@@ -8,7 +8,7 @@ then is not out of date. What somebody else said after a correction and merely c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -108,14 +108,26 @@ def order_corrections(
     found = _corrections(ranked, everything, later)
     repeats = _repeated(ranked, everything, found)
     found |= {name: (found[of][0], replace(found[of][1], reason=_REPEATED)) for name, of in repeats.items()}
-    ordered = _newer_first(ranked, everything, found, repeats) if found else list(ranked)
-    of_now = moment.until is None and question.listed is None
-    return _latest_first(ordered, asked) if of_now else ordered
+    return _newer_first(ranked, everything, found, repeats) if found else list(ranked)
 
 
-def _latest_first(ordered: list[RankedEntry], asked: frozenset[str]) -> list[RankedEntry]:
-    """Put what was said latest about the first entry's matter before it."""
-    latest = latest_on_matter(ordered, asked)
+def put_latest_first(
+    ordered: list[RankedEntry],
+    question: AnalysedQuestion,
+    moment: AskedMoment,
+    is_evidence: Callable[[PoolEntry], bool],
+) -> list[RankedEntry]:
+    """Put what was said latest about the first entry's matter before it, where the question asks how things are now.
+
+    Args:
+        ordered: what `order_corrections` returned.
+        question: the question; one for a list has several answers, in any order.
+        moment: the moment that it asks about.
+        is_evidence: tells whether an entry may be evidence: what only asks the same again isn't.
+    """
+    if moment.past or moment.until is not None or question.listed is not None:
+        return ordered
+    latest = latest_on_matter(ordered, question_terms(question.text), is_evidence)
     if latest is None:
         return ordered
     return [_raised(latest, ordered[0]), *(item for item in ordered if item.id != latest.id)]

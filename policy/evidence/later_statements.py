@@ -18,7 +18,8 @@ from recall_loop.policy.facts.likeness import Rarity
 from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
 from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import Statement
-from recall_loop.state.types import Role
+from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.state.types import ContentType, Role
 
 LIKELY_DEPTH = 2
 """How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
@@ -26,19 +27,23 @@ MATTER_DEPTH, MATTER_SIMILARITY = 3, 0.7
 """Among so many of the best entries a later one that is nearly as similar to the request, to this share, goes first."""
 
 
-def latest_on_matter(ranked: Sequence[RankedEntry], asked: frozenset[str]) -> RankedEntry | None:
-    """Return what a user said latest about the matter of the first entry, on a later day; None if that is the latest.
+def latest_on_matter(
+    ranked: Sequence[RankedEntry], asked: frozenset[str], is_evidence: Callable[[PoolEntry], bool]
+) -> RankedEntry | None:
+    """Return what a user said latest about the matter of the first message, on a later day; None if that is the latest.
 
     Which of two such statements answers better is a matter of chance, and what holds now is more likely the later one.
     It has to share as many words with the question, whose terms are `asked`, as the first one does, and at least one.
+    Of other kinds than messages a document isn't renewed by what somebody says, and facts have ends of their own.
     """
-    shared = _shared_terms(ranked[0], asked) if ranked else 0
+    if not ranked or ranked[0].kind != ContentType.MESSAGE:
+        return None
+    first, shared = ranked[0], _shared_terms(ranked[0], asked)
     if not shared:
         return None
-    first = ranked[0]
     latest, least = first, MATTER_SIMILARITY * first.entry["similarity"]
     for item in ranked[1:MATTER_DEPTH]:
-        near = item.entry["similarity"] >= least and _may_follow(item, first)
+        near = item.entry["similarity"] >= least and _may_follow(item, first) and is_evidence(item.entry)
         if near and _day(item) > _day(latest) and _shared_terms(item, asked) >= shared:
             latest = item
     return None if latest is first else latest

@@ -22,8 +22,8 @@ GLOSSED_LANGUAGES = frozenset({"de", "es", "fr", "ru", "zh"})
 _CYRILLIC = str.maketrans("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye") | str.maketrans(
     {"ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya"}
 )
-# Parts of a German compound, and the letters that may join them.
-_SHORTEST_PART, _JOINTS = 3, ("", "s", "n", "es", "en")
+# Parts of a German compound, the letters that may join them, and the longest run of letters that is taken for one.
+_SHORTEST_PART, _JOINTS, _LONGEST_COMPOUND = 3, ("", "s", "n", "es", "en"), 40
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
     elif language == CHINESE and not word.isascii():
         yield from (known.forms.get(character, character) for character in word)
     else:
-        parts = _compound(word, known) if language == GERMAN else None
+        parts = _compound(word, known) if language == GERMAN and len(word) <= _LONGEST_COMPOUND else None
         yield parts or word.translate(_CYRILLIC)
 
 

@@ -45,6 +45,12 @@ def test_a_german_compound_is_read_by_its_parts() -> None:
     assert said == "parents evening is in language course room school"
 
 
+def test_a_long_run_of_letters_is_no_compound() -> None:
+    said = in_english(f"Der Schlüssel heißt {'hund' * 20} und liegt im Zimmer.")
+    assert said is not None
+    assert "hund" * 20 in said.split()
+
+
 def test_unknown_names_stay_as_they_are_and_cyrillic_ones_are_spelt_in_latin_letters() -> None:
     german, russian = in_english("Meine Nachbarin Wiebke Hansen wohnt in Husum."), in_english("Мы живём в Ижевске.")
     assert german is not None
