@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import Protocol, runtime_checkable
 
 from recall_loop.state.errors import InvalidInputError, RecallError
 

