@@ -35,7 +35,6 @@ from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.speech.person_words import is_person_word
-from recall_loop.text.words.languages import GERMAN
 from recall_loop.text.words.tokens import query_terms
 
 if TYPE_CHECKING:
@@ -167,8 +166,8 @@ class RunContext:
 
     def _find_asked_person(self, entries: Iterable[PoolEntry]) -> AskedPerson | None:
         question = self.question
-        # "I" refers to nobody that was talked of before, and in German any noun may look like a name.
-        names = set(question.names).difference(question.referents) if question.language != GERMAN else ()
+        # "I" refers to nobody that was talked of before.
+        names = set(question.names).difference(question.referents)
         named = [name for name in names if not is_person_word(name, question.language)]  # "Dad" is a relative
         if question.about_questions or question.asked is AnswerKind.PERSON:
             return None

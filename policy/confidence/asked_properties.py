@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
+from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.question.amounts import number_words
 from recall_loop.policy.question.answer_kinds import AnswerKind
+from recall_loop.text.gloss.glosses import english_of
+from recall_loop.text.time.time_expressions import parse_times, says_when
 from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.tokens import words_in_order
 
 LONGEST_TELLING = 400
 """Characters of a text of which it is told what it tells; longer ones tell of many things."""
@@ -38,8 +45,10 @@ class AskedProperty(StrEnum):
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
 _KINDS = {AskedProperty.BIRTHDAY: AnswerKind.DATE, AskedProperty.AGE: AnswerKind.NUMBER}
 
+_WITH_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
 # Patterns that those of all languages share, by the name that stands in braces for them.
-_SHARED = ("bare", "breed", "measure")
+_SHARED = ("breed", "measure")
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=256)
@@ -62,14 +71,60 @@ def tells(wanted: AskedProperty, text: str, language: str) -> bool:
     """Tell whether a text has words by which a property is told in a language; a long text may always."""
     if len(text) > LONGEST_TELLING or language not in _lists():
         return True
-    return bool(_pattern(language, wanted, "told").search(fold(text)))
+    return bool(find_told(wanted, text, language)) or (wanted in _WITH_AGES and bool(find_bare_ages(text, language)))
 
 
 def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
-    """Return where the words by which a text tells a property begin in the folded text; [] without a list."""
+    """Return where the words by which a text tells a property begin in the folded text; [] without a list.
+
+    A birthday is told by a day beside a word for it or beside an age ("Tess, 40 on 3 March"), a job by what somebody
+    is as well.
+    """
     if language not in _lists():
         return []
-    return [found.start() for found in _pattern(language, wanted, "told").finditer(fold(text))]
+    folded = fold(text)
+    found = [told.start() for told in _pattern(language, wanted, "told").finditer(folded)]
+    if wanted is AskedProperty.JOB:
+        return [*found, *_find_occupations(text, language)]
+    if wanted is not AskedProperty.BIRTHDAY:
+        return found
+    ages = find_told(AskedProperty.AGE, text, language) if _has_date(text) else []
+    return [*found, *ages] if ages or says_when(text) or any(map(str.isdigit, text)) else []
+
+
+def find_bare_ages(text: str, language: str) -> list[int]:
+    """Return where a word begins in the folded text behind which a number stands that may be its age: "Owen 9"."""
+    if language not in _lists():
+        return []
+    return [found.start() for found in _shared_pattern("bare", language).finditer(fold(text))]
+
+
+def _find_occupations(text: str, language: str) -> Iterator[int]:
+    """Yield where words for what somebody is by work begin in the folded text, if not for somebody known by it.
+
+    "The doctor", "to our dentist" tell nobody's job.
+    """
+    folded, at, before = fold(text), 0, ""
+    for word in words_in_order(text):
+        at = max(folded.find(word, at), at)
+        english = word if language == ENGLISH else english_of(word, language) or ""
+        if before not in _definite_words(language) and not _occupations().isdisjoint(english.split()):
+            yield at
+        before, at = word, at + len(word)
+
+
+@cache
+def _definite_words(language: str) -> frozenset[str]:
+    return shared_words("possessives") | place_words(language) | frozenset(fold(_lists()["shared"]["articles"]).split())
+
+
+@cache
+def _occupations() -> frozenset[str]:
+    return frozenset(_lists()["shared"]["occupations"].split())
+
+
+def _has_date(text: str) -> bool:
+    return any(any(map(str.isdigit, time.text)) for time in parse_times(text, _ANY_TIME))
 
 
 def is_word_of(wanted: AskedProperty, word: str, language: str) -> bool:
@@ -80,9 +135,14 @@ def is_word_of(wanted: AskedProperty, word: str, language: str) -> bool:
     return any(_pattern(language, wanted, part).search(fold(word)) for part in parts)
 
 
+def asks_to_pay(question: str, language: str) -> bool:
+    """Tell whether a question asks what somebody paid."""
+    return bool(_shared_pattern("paying", language).search(fold(question)))
+
+
 def without_counted(text: str, language: str) -> str:
     """Return a folded text without the numbers that count something else than money: "three nights", "5 mg"."""
-    return _counted(language).sub(" ", fold(text))
+    return _shared_pattern("counted", language).sub(" ", fold(text))
 
 
 @cache
@@ -102,8 +162,8 @@ def _pattern(language: str, wanted: AskedProperty, part: str) -> re.Pattern[str]
 
 
 @cache
-def _counted(language: str) -> re.Pattern[str]:
-    return _compiled(_lists()["shared"]["counted"], language)
+def _shared_pattern(name: str, language: str) -> re.Pattern[str]:
+    return _compiled(_lists()["shared"][name], language)
 
 
 def _compiled(pattern: str, language: str) -> re.Pattern[str]:

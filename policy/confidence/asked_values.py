@@ -7,9 +7,10 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 
-from recall_loop.policy.confidence.asked_properties import AskedProperty, without_counted
+from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, without_counted
 from recall_loop.policy.confidence.told_properties import (
     asked_of,
     is_about,
@@ -31,13 +32,14 @@ from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.time.time_expressions import without_times
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import GERMAN, stop_words
+from recall_loop.text.words.languages import stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
 # In these languages a name is told by its capital.
-_CAPITALISED = frozenset({"en", "es", "fr", "ru"})
+_CAPITALISED = frozenset({"en", "de", "es", "fr", "ru"})
 _SHORT_REPLY = 6
+_YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?![\d.,€$£¥])")
 _PLACES = frozenset({"=residence", "=work"})
 
 
@@ -85,7 +87,8 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
         return True
     text, beside = entry["record"]["text"], _lines_on_the_matter(question, entry)
     asked = fold(question.text)
-    if PRICE in find_topics(asked, question.language) or prices_in(asked, question.language):
+    language = question.language
+    if PRICE in find_topics(asked, language) or prices_in(asked, language) or asks_to_pay(question.text, language):
         return _tells_price(text) or any(map(_tells_price, beside))
     return tells_amount(text) or any(map(counts, beside))
 
@@ -124,7 +127,7 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     """Tell whether a record tells of anybody, if that is what is asked for.
 
     Whoever it is by may be the answer, where that is known, and the one who asks, but not for what is theirs ("who is
-    my landlord?"). In German any noun may be a name, and so may any word of a text without capitals.
+    my landlord?"). Any word of a text without capitals may be a name.
     """
     record, known = entry["record"], person_words().get(question.language)
     if question.asked is not AnswerKind.PERSON or known is None or record.get("author") or record.get("subject"):
@@ -142,11 +145,13 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
 
 
 def _tells_price(text: str) -> bool:
-    """Tell whether a text has a number that is no time and counts nothing; "un piso" has none."""
+    """Tell whether a text has a number that is no time and counts nothing; "un piso" has none, nor has "a 2015 Kia"."""
     language = text_language(text)
     if not counts_beside_times(text):
         return False
     left = without_times(without_counted(text, language))
+    if PRICE not in find_topics(fold(text), language):
+        left = _YEAR.sub(" ", left)
     return has_number(" ".join(word for word in words(left) if word not in stop_words(language)))
 
 
@@ -158,7 +163,7 @@ def _tells_place(text: str, question: AnalysedQuestion) -> bool:
     language = text_language(text)
     if language not in person_words():
         return True
-    named = language != GERMAN and any(_may_be_place(name, text, question) for name in find_entities(text))
+    named = any(_may_be_place(name, text, question) for name in find_entities(text))
     return named or not place_words(language).isdisjoint(map(fold, words(text)))
 
 

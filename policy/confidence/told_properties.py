@@ -14,6 +14,7 @@ from recall_loop.policy.confidence.asked_properties import (
     LONGEST_TELLING,
     AskedProperty,
     asked_property,
+    find_bare_ages,
     find_told,
     is_word_of,
     tells,
@@ -23,10 +24,11 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.text.names.name_spans import TITLES
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, GERMAN
+from recall_loop.text.words.languages import CHINESE
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
@@ -36,9 +38,12 @@ _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
 _PARTS = re.compile(r"[;；]")
 # Words from what is asked for to its name: "our cat, an old grey one, is called Tom".
 _NEAR = 8
+# A sentence of no more words may be just a name: "Our dentist moved. Dr Huber, as before."
+_SHORT = 4
 _OWNS = ("'s", "’s")
 # Their values are no names, which would otherwise be taken for somebody else.
-_ATTRIBUTED = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY, AskedProperty.JOB})
+_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
+_ATTRIBUTED = _AGES | {AskedProperty.JOB}
 
 
 def property_of(question: AnalysedQuestion) -> AskedProperty | None:
@@ -51,9 +56,18 @@ def asked_of(question: AnalysedQuestion) -> frozenset[str]:
     language, known = question.language, person_words().get(question.language)
     if known is None:
         return question.name_terms
-    persons = {person_stem(word, language, known) for word in words(question.text)}
+    titles = _titles_in(question)
+    persons = {person_stem(word, language, known) for word in words(question.text) if word not in titles}
     groups = {known.kin[person] for person in persons if person in known.kin}
-    return question.name_terms.union(stem(word, language) for word, group in known.kin.items() if group in groups)
+    names = question.name_terms - {stem(word, language) for word in TITLES}
+    return names.union(stem(word, language) for word, group in known.kin.items() if group in groups)
+
+
+def _titles_in(question: AnalysedQuestion) -> frozenset[str]:
+    """Return the titles that stand before names: "Frau" Blum is nobody's wife, but "meine Frau" Anna is."""
+    before = zip(["", *words(question.text)], words(question.text), strict=False)
+    titles = {word for owner, word in before if word in TITLES and owner not in shared_words("possessives")}
+    return frozenset(titles) if question.name_terms else frozenset()
 
 
 def is_about(subject: frozenset[str], entry: PoolEntry) -> bool:
@@ -118,7 +132,7 @@ def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEnt
     language = text_language(text)
     if wanted is not AskedProperty.NAME or not tells(wanted, text, language) or whose.isdisjoint(stems(text, language)):
         return False
-    return text.islower() or language in (GERMAN, CHINESE) or _has_new_name(text, question)
+    return text.islower() or language == CHINESE or _has_new_name(text, question)
 
 
 def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
@@ -129,15 +143,28 @@ def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[st
 
 
 def _tells_of_in(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], text: str) -> bool:
-    language = text_language(text)
+    """Tell whether a sentence with the subject, or one that goes on about it, tells a property of it.
+
+    A sentence goes on about the subject of the one before, and of any before if it has a pronoun and no name.
+    """
+    asked_in, language = question.language, text_language(text)
     told = [part for part in _SENTENCES.split(text) if part.strip()]
     has_subject = [not subject.isdisjoint(stems(part, language)) for part in told]
-    near = zip(told, has_subject, [False, *has_subject], strict=False)
-    telling = ((part, before) for part, has, before in near if (has or before) and _tells_in(wanted, part, question))
-    asked_in = question.language
-    return any(
-        wanted not in _ATTRIBUTED or _is_of(wanted, part, asked_in, subject, follows=before) for part, before in telling
-    )
+    for at, part in enumerate(told):
+        follows = any(has_subject[max(at - 1, 0) : at]) or (any(has_subject[:at]) and _only_refers(part, language))
+        if not (has_subject[at] or follows) or not _tells_in(wanted, part, question):
+            continue
+        if wanted is AskedProperty.NAME and not has_subject[at]:
+            if tells(wanted, part, language) or len(words(part)) <= _SHORT:
+                return True
+        elif wanted not in _ATTRIBUTED or _is_of(wanted, part, asked_in, subject, follows=follows):
+            return True
+    return False
+
+
+def _only_refers(sentence: str, language: str) -> bool:
+    known = person_words().get(language)
+    return known is not None and not known.third.isdisjoint(words(sentence)) and not _other_names(sentence, language)
 
 
 def _is_of(wanted: AskedProperty, sentence: str, asked_in: str, subject: Set[str], *, follows: bool) -> bool:
@@ -153,7 +180,8 @@ def _is_of(wanted: AskedProperty, sentence: str, asked_in: str, subject: Set[str
         behind = [is_subject for place, is_subject in named if place >= at]
         if before[-1] if before else follows or not behind or behind[0]:
             return True
-    return False
+    subjects = {place for place, is_subject in named if is_subject}
+    return wanted in _AGES and not subjects.isdisjoint(find_bare_ages(sentence, language))
 
 
 def _mentions(sentence: str, subject: Set[str], language: str) -> Iterator[tuple[int, bool]]:
@@ -182,8 +210,8 @@ def _mentions(sentence: str, subject: Set[str], language: str) -> Iterator[tuple
 
 
 def _other_names(sentence: str, language: str) -> frozenset[str]:
-    """Return the first words of names that are no places'; none in German, where any noun has a capital."""
-    if language in (GERMAN, CHINESE) or language not in person_words():
+    """Return the first words of names that are no places'; none in Chinese, which has no capitals."""
+    if language == CHINESE or language not in person_words():
         return frozenset()
     found, before = words(sentence), place_words(language)
     names = (words(name)[:1] for name in find_entities(sentence))
@@ -202,16 +230,13 @@ def _tells_in(wanted: AskedProperty, text: str, question: AnalysedQuestion) -> b
     told = any(tells(wanted, text, each) for each in {question.language, language})
     if wanted is not AskedProperty.NAME:
         return told
-    if text.islower() or language in (GERMAN, CHINESE) or language not in person_words():
+    if text.islower() or language == CHINESE or language not in person_words():
         return told or _has_new_name(text, question)
     return _has_new_name(text, question)
 
 
 def _has_new_name(text: str, question: AnalysedQuestion) -> bool:
-    """Tell whether a text has a name that isn't asked for and is no place's, near what is asked for if it has that.
-
-    In German, where any noun has a capital, it stands right behind that.
-    """
+    """Tell whether a text has a name that isn't asked for and is no place's, near what is asked for if it has that."""
     language, found = text_language(text), words(text)
     asked = {stem(word, language) for word in words(question.text)}
     places = [at for at, word in enumerate(found) if stem(word, language) in asked]
@@ -221,10 +246,7 @@ def _has_new_name(text: str, question: AnalysedQuestion) -> bool:
         if not parts or parts[0] not in found or all(known):
             continue
         before = _previous(found, parts[0])
-        if language == GERMAN:
-            if any(known) or stem(before, language) in asked:
-                return True
-        elif not any(known) and (language not in person_words() or before not in place_words(language)):
+        if not any(known) and (language not in person_words() or before not in place_words(language)):
             at = found.index(parts[0])
             if not places or any(abs(at - place) <= _NEAR for place in places):
                 return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from recall_loop.text.words.folding import fold
@@ -55,6 +55,15 @@ def in_english(text: str) -> str | None:
     return " ".join(gloss for word in found for gloss in _english(word, language, known)) or None
 
 
+@lru_cache(maxsize=4096)
+def english_of(word: str, language: str) -> str | None:
+    """Return the English of a folded word, of a German compound that of two parts; None for one that isn't known."""
+    if language not in GLOSSED_LANGUAGES:
+        return None
+    known = _glosses(language)
+    return known.of(word, language) or (_compound(word, known) if language == GERMAN else None)
+
+
 def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
     whole = known.of(word, language)
     if whole is not None:
@@ -62,12 +71,14 @@ def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
     elif language == CHINESE and not word.isascii():
         yield from (known.forms.get(character, character) for character in word)
     else:
-        parts = _compound(word, known) if language == GERMAN and len(word) <= _LONGEST_COMPOUND else None
+        parts = _compound(word, known) if language == GERMAN else None
         yield parts or word.translate(_CYRILLIC)
 
 
 def _compound(word: str, known: _Glosses) -> str | None:
     """Return the English of a German compound of two known words; the longest last one counts."""
+    if len(word) > _LONGEST_COMPOUND:
+        return None
     for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
         last = known.of(word[at:], GERMAN)
         heads = (known.of(word[:at].removesuffix(joint), GERMAN) for joint in _JOINTS if word[:at].endswith(joint))

@@ -20,10 +20,12 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import pairwise
 from typing import NamedTuple
 
+from recall_loop.text.gloss.glosses import english_of
 from recall_loop.text.words.folding import UNSPACED, fold
-from recall_loop.text.words.languages import ENGLISH, asking_words, stop_words
+from recall_loop.text.words.languages import ENGLISH, GERMAN, asking_words, stop_words
 from recall_loop.text.words.related_terms import common_terms
 from recall_loop.text.words.segmentation import split_words
 from recall_loop.text.words.stemming import stem
@@ -32,6 +34,7 @@ from recall_loop.text.words.tokens import text_language, words
 
 CONNECTORS = word_set("of the de del della di da du des van von der den la le las los el al bin ibn y und for &")
 HONORIFICS = word_set("mr mrs ms miss mx dr prof sir dame lord lady rev fr st sgt capt lt")
+TITLES = HONORIFICS | word_set("herr herrn frau familie doktor")
 CALENDAR = word_set(
     """january february march april may june july august september october november december jan feb mar apr jun jul
     aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays
@@ -132,8 +135,9 @@ def is_abbreviation(word: str) -> bool:
 
 def naming_runs(text: str, tokens: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
     """Yield the naming runs among `tokens`, the words of `text`; see the module for the rules."""
-    empty = empty_words(text_language(text))
-    naming = _naming(tokens, empty)
+    language = text_language(text)
+    empty = empty_words(language)
+    naming = _naming(tokens, language)
     run: list[SurfaceWord] = []
     waiting: list[SurfaceWord] = []
     for at, token in enumerate(tokens):
@@ -152,15 +156,18 @@ def naming_runs(text: str, tokens: list[SurfaceWord]) -> Iterator[list[SurfaceWo
     yield from _trimmed(run, empty)
 
 
-def _naming(tokens: list[SurfaceWord], empty: frozenset[str]) -> list[bool]:
-    """Apply rules 2 and 4 to each word."""
-    shouting = _shouted(tokens)
+def _naming(tokens: list[SurfaceWord], language: str) -> list[bool]:
+    """Apply rules 2, 4 and 5 to each word."""
+    empty, shouting = empty_words(language), _shouted(tokens)
     large = [token for token in tokens if token.capital]
     lower = {token.plain for token in tokens if not token.capital}
     inside = {token.plain for token in large if not token.opens_sentence} - empty
+    if language == GERMAN:
+        titled = {after.plain for before, after in pairwise(tokens) if before.plain in TITLES}
+        inside = {word for word in inside if word in titled or english_of(word, language) is None}
     return [
         _mixes_digits(token.surface)
-        or (not shouted and _capitalised(token) and (not _suspect(token, lower, empty) or token.plain in inside))
+        or (not shouted and _capitalised(token) and (not _suspect(token, lower, language) or token.plain in inside))
         for token, shouted in zip(tokens, shouting, strict=True)
     ]
 
@@ -172,14 +179,18 @@ def _capitalised(token: SurfaceWord) -> bool:
     return token.capital or (surface[-1].isalpha() and any(letter.isupper() for letter in surface[1:]))
 
 
-def _suspect(token: SurfaceWord, lower: set[str], empty: frozenset[str]) -> bool:
-    """Tell whether a capitalised word may owe its capital to the sentence that it opens."""
-    if not token.opens_sentence or is_abbreviation(token.surface):
+def _suspect(token: SurfaceWord, lower: set[str], language: str) -> bool:
+    """Tell whether a capitalised word may owe its capital to the sentence that it opens, or to being a German noun."""
+    if is_abbreviation(token.surface) or not (token.opens_sentence or language == GERMAN):
         return False
     if sum(letter.isupper() for letter in token.surface) > 1:
-        return token.plain in stop_words(ENGLISH)
+        return token.opens_sentence and token.plain in stop_words(ENGLISH)
     plain = token.plain
-    if plain in empty or plain in lower or _ORDINARY_ENDING.match(plain):
+    if english_of(plain, language) is not None:
+        return True
+    if not token.opens_sentence:
+        return False
+    if plain in empty_words(language) or plain in lower or _ORDINARY_ENDING.match(plain):
         return True
     return not ordinary_words().isdisjoint((plain, stem(plain)))
 

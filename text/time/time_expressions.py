@@ -175,7 +175,7 @@ def _hours_and_days() -> re.Pattern[str]:
     What follows would be what is counted: "at 7 houses", "the 2nd gear".
     """
     following = _when_forms()["following"].replace(" ", "|")
-    ends = rf"(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{following})\b)"
+    ends = rf"(?![:.]\d)(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{following})\b)"
     forms = (
         ("" if language == CHINESE else r"(?<![\w.,:])")
         + form.replace("#", _hour_or_day(each["hours"])).replace("%", ends)

@@ -39,6 +39,11 @@ TOLD = [
     ("How tall is Theo?", "Theo is 1.92 m and still growing."),
     ("Combien pèse Nougat ?", "Nougat fait 8 kilos."),
     ("What is Mrs Holt's first name?", "Mrs Holt told me to call her Joan."),
+    ("Wie hoch ist die Miete in der Südstadt?", "Wohnung in der Südstadt besichtigt: 68 qm, Garten, 790 kalt."),
+    ("Was war Frau Tillmann von Beruf?", "Die Vermieterin, Frau Tillmann, ist eine pensionierte Richterin."),
+    ("Que fait ma fille dans la vie ?", "Ma fille Maud, infirmière à Nantes, passe dimanche."),
+    ("Когда день рождения у Лизы?", "12 мая Лизе 6, печём торт."),
+    ("When is Ida's birthday?", "Ida wants to stop the cello. Rolf agreed. Her birthday is coming, 27 June."),
     ("What is the plumber's phone number?", "The plumber is Ken, 0161 496 0000."),
 ]
 NOT_TOLD = [
@@ -75,6 +80,15 @@ NOT_TOLD = [
     ("Сколько весит Клеопатра?", "Черепаха Клеопатра, ей 30 лет."),
     ("¿Cuánto gana Jime?", "Jime empieza el lunes 5 de mayo de vicedirectora."),
     ("¿Cómo se llama el novio de Paz?", "La novia se llama Paz y manda audios."),
+    ("When is Nora's birthday?", "Can't ask Nora about her birthday without giving the party away."),
+    ("¿Cuántos años tiene el abuelo Rafa?", "El médico le cambió al abuelo la pastilla: enalapril 20, la otra sigue."),
+    ("乐乐的生日是哪天？", "女儿欣欣8岁，儿子乐乐4岁半，天天拆玩具。"),
+    ("我姐叶岚是做什么的？", "我爸一个人照顾不过来，我姐叶岚请假回去。"),
+    ("Wie heißt Nelkes Tierärztin?", "Kater Nelke frisst wieder. Die Tierärztin meint, es ist die Schilddrüse."),
+    ("Wie heißt der Neffe von Frau Ahrens?", "Rad verkauft, an den Neffen von Frau Ahrens. Volker geht lieber zu Fuß."),
+    ("What did I pay for the Skoda?", "Picked up a 2015 Skoda from a retired teacher."),
+    ("Сколько стоит МРТ колена?", "Записали на МРТ колена 3 июня в 18:40."),
+    ("What does Roma do for a living?", "Roma drove me to the doctor after the fall."),
     ("What is Wren's last name?", "I met someone, her name is Wren."),
     ("What is Mrs Holt's first name?", "I went to school with Mrs Holt's brother."),
 ]

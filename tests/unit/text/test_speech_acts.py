@@ -258,3 +258,17 @@ def test_a_request_to_forget_ends_where_something_else_is_told(text: str, stated
     """Proves: LIVE-1."""
     assert asks_to_forget(text)
     assert stated_text(text) == stated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Von einem Hund in Hagnau haben Sie bisher nichts geschrieben.",
+        "Non, vous ne m'avez pas précisé la marque.",
+        "No me pasaste el número.",
+        "Вы не называли имя риелтора.",
+    ],
+)
+def test_not_having_been_told_is_no_answer(text: str) -> None:
+    """Proves: LIVE-2, OPEN-4."""
+    assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.NON_ANSWER}

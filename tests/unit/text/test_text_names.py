@@ -2,7 +2,7 @@
 
 import pytest
 
-from recall_loop.text.names.proper_names import find_organizations, find_people
+from recall_loop.text.names.proper_names import find_entities, find_organizations, find_people
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,17 @@ def test_people(text: str, expected: list[str]) -> None:
 def test_organizations(text: str, expected: list[str]) -> None:
     """An organization is told by its own words or by those of work. Proves: LOOP-7."""
     assert list(find_organizations(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Kater Ohm frisst wieder, die Tierärztin meint, es ist die Schilddrüse.", ("Ohm",)),
+        ("Frau Blum mag die Wohnung in Harleshausen.", ("Blum", "Harleshausen")),
+        ("Primer día en la panadería con Lucía", ("Lucía",)),
+        ("Вторник и четверг, тренер Ильдар.", ("Ильдар",)),
+    ],
+)
+def test_the_words_of_a_glossed_language_are_no_names(text: str, expected: tuple[str, ...]) -> None:
+    """In German every noun has a capital, in any of them the first word of a sentence. Proves: OPEN-4."""
+    assert find_entities(text) == expected

@@ -4,7 +4,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from recall_loop.text.time.time_expressions import TimeRange, parse_times, render_time, says_when, split_time_suffix
+from recall_loop.text.time.time_expressions import (
+    TimeRange,
+    parse_times,
+    render_time,
+    says_when,
+    split_time_suffix,
+    without_times,
+)
 
 NOW = datetime(2023, 5, 25, 13, 30, tzinfo=UTC)
 
@@ -287,3 +294,11 @@ def test_an_hour_or_a_day_of_some_month_says_when(text: str) -> None:
 def test_what_is_counted_says_not_when(text: str) -> None:
     """A number before a thing counts it. Proves: LIVE-3."""
     assert not says_when(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["on June 3 at 18:40", "am 3. Juni um 18:40", "записали на 3 июня в 18:40", "el 3 de junio a las 18:40"]
+)
+def test_of_a_clock_behind_a_preposition_nothing_is_left(text: str) -> None:
+    """A part of it would count for an amount. Proves: CONF-3."""
+    assert not any(map(str.isdigit, without_times(text)))
