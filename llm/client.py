@@ -26,7 +26,6 @@ from recall_loop.llm.endpoint.providers import (
     settings_for_model,
 )
 from recall_loop.llm.structured.ask_budget import CallPolicy
-from recall_loop.llm.structured.drivers import drive
 from recall_loop.llm.structured.llm_tracing import CallObserver
 from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name, reply_schema
 from recall_loop.llm.structured.structured_output import ChatReply, FallbackChain, ModelConnection
@@ -117,8 +116,7 @@ class ChatClient:
         cached = self._cached(key, schema, on_text)
         if cached is not None:
             return cached
-        steps = FallbackChain(self._connection, prompt, schema, limits).steps(on_text is not None)
-        reply = drive(steps, on_text)
+        reply = FallbackChain(self._connection, prompt, schema, limits).run(on_text)
         if key and reply.value is not None:
             self._cache.put(key, reply.value)
         return reply

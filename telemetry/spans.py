@@ -34,11 +34,8 @@ def start_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTE
 
 
 @contextmanager
-def use_context(context: Context | None) -> Iterator[None]:
+def use_context(context: Context) -> Iterator[None]:
     """Make a context the current one inside of the block."""
-    if context is None:
-        yield
-        return
     token = contexts.attach(context)
     try:
         yield

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind
 
 from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD
 from recall_loop.llm.endpoint.failures import CallError, class_names
-from recall_loop.llm.structured.drivers import ModelCall
+from recall_loop.llm.structured.model_calls import ModelCall
 from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import mark_failed, record_error, set_attributes, set_content, start_span
@@ -58,7 +58,7 @@ class CallObserver:
 
 
 class CallSpan:
-    """One call: a span that the driver makes current, a duration, and tokens as far as the server counts them.
+    """One call: a span that is current while it is made, a duration, and tokens as far as the server counts them.
 
     `step` names the prompt, `method` the output method. `context` is what the call runs in. Nothing of the prompt or
     the reply is recorded unless content is allowed.

@@ -1,13 +1,10 @@
-"""A fallback chain: from the strictest output method to the most lenient, within limits, with retries (LOOP-8).
-
-A generator without I/O: it yields calls and pauses and is sent their outcomes.
-"""
+"""A fallback chain: from the strictest output method to the most lenient, within limits, with retries (LOOP-8)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -27,15 +24,8 @@ from recall_loop.llm.endpoint.failures import (
     unclassified_error,
 )
 from recall_loop.llm.structured.ask_budget import AskBudget, CallPolicy
-from recall_loop.llm.structured.drivers import (
-    DriverStep,
-    ModelCall,
-    RetryPause,
-    StepGenerator,
-    StepOutcome,
-    TextOutput,
-)
 from recall_loop.llm.structured.llm_tracing import CallObserver, CallSpan
+from recall_loop.llm.structured.model_calls import CallOutcome, ModelCall, TextListener, call_model, pause
 from recall_loop.llm.structured.output_methods import (
     SCHEMA_METHODS,
     OutputMethod,
@@ -46,6 +36,7 @@ from recall_loop.llm.structured.output_methods import (
 from recall_loop.llm.structured.reply_parsing import parse_reply, parse_truncated_reply, validate_reply
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.telemetry.logs import log_failure
+from recall_loop.telemetry.spans import use_context
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
@@ -97,56 +88,61 @@ class FallbackChain(Generic[T]):
         self._trial = False
         self._streams = True
 
-    def steps(self, stream: bool) -> StepGenerator[ChatReply[T]]:
-        """Yield the calls and pauses, and return what came of them. It raises nothing."""
-        try:
-            return (yield from self._try_methods(stream))
-        except Exception as error:  # noqa: BLE001 - a handed-in model may fail anywhere, not in its calls only
-            return self._failed(unclassified_error(error))
-
-    def _try_methods(self, stream: bool) -> StepGenerator[ChatReply[T]]:
+    def run(self, on_text: TextListener | None) -> ChatReply[T]:
+        """Return what came of the ask. It raises nothing but what the listener does, or that the run was cancelled."""
         blocked = self._budget.limit_error()
         if blocked is not None:
             return self._failed(blocked)
-        refused: set[str] = set()
-        plan = self._endpoint.methods_to_try(tuple(self._methods()))
-        last = call_error(FailureReason.UNSUPPORTED, "no output method works with this model")
         try:
-            for name in plan:
-                found = yield from self._try_method(name, stream)
-                if not isinstance(found, CallError):
-                    self._endpoint.record_success(name)
-                    return ChatReply(found, None, self._budget.usage(), name, tuple(self._budget.attempts))
-                last = found
-                if not found.try_next_method:
-                    return self._failed(found)
-                if found.reason in (FailureReason.BAD_REQUEST, FailureReason.UNSUPPORTED):
-                    self._endpoint.record_refusal(name)
-                    refused.add(name)
-            self._endpoint.record_failure(frozenset(refused), frozenset(plan))
-            return self._failed(last)
+            methods = tuple(self._methods())
+        except Exception as error:  # noqa: BLE001 - a handed-in model may fail anywhere, not in its calls only
+            return self._failed(unclassified_error(error))
+        try:
+            return self._try_methods(self._endpoint.methods_to_try(methods), on_text)
         finally:
             if self._trial:
                 self._endpoint.release_trial()
 
-    def _try_method(self, name: str, stream: bool) -> Generator[DriverStep, StepOutcome, T | CallError]:
+    def _try_methods(self, plan: tuple[str, ...], on_text: TextListener | None) -> ChatReply[T]:
+        refused: set[str] = set()
+        last = call_error(FailureReason.UNSUPPORTED, "no output method works with this model")
+        for name in plan:
+            found = self._try_method(name, on_text)
+            if not isinstance(found, CallError):
+                self._endpoint.record_success(name)
+                return ChatReply(found, None, self._budget.usage(), name, tuple(self._budget.attempts))
+            last = found
+            if not found.try_next_method:
+                return self._failed(found)
+            if found.reason in (FailureReason.BAD_REQUEST, FailureReason.UNSUPPORTED):
+                self._endpoint.record_refusal(name)
+                refused.add(name)
+        self._endpoint.record_failure(frozenset(refused), frozenset(plan))
+        return self._failed(last)
+
+    def _try_method(self, name: str, on_text: TextListener | None) -> T | CallError:
         """Ask with one method, with retries; return the value, or the error that ends the method."""
         while True:
             blocked = self._budget.limit_error() or self._circuit_error()
             if blocked is not None:
                 return blocked
-            call = self._call(name, stream)
+            try:
+                call = self._call(name, on_text is not None)
+            except Exception as error:  # noqa: BLE001 - the model's fields may be odd in any way
+                return unclassified_error(error)
             with CallSpan(self._connection.observer, self._prompt.name, name, call) as watch:
-                outcome = yield replace(call, context=watch.context)
+                with use_context(watch.context):
+                    outcome = call_model(call, on_text)
                 found = self._evaluate(outcome, call)
-                watch.record_result(outcome.result, found)
+                with suppress(Exception):  # of an odd reply, which is used all the same
+                    watch.record_result(outcome.result, found)
             self._budget.attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
             if not isinstance(found, CallError):
                 self._close_circuit()
                 if not self._streams:
                     self._endpoint.learn_quirk("stream")
-                if stream and not outcome.streamed:
-                    yield TextOutput(found.model_dump_json())
+                if on_text is not None and not outcome.streamed:
+                    on_text(found.model_dump_json())
                 return found
             if found.unreadable and call.stream and not outcome.streamed:  # maybe it came in one piece
                 self._streams = False
@@ -154,11 +150,11 @@ class FallbackChain(Generic[T]):
             if found.parameter is not None and self._endpoint.learn_quirk(found.parameter):
                 self._close_circuit()
                 continue
-            pause = None if self._trial else self._budget.pause(found)
-            if pause is None:
+            seconds = None if self._trial else self._budget.pause(found)
+            if seconds is None:
                 self._record_error(found, call.seconds)
                 return found
-            yield RetryPause(pause)
+            pause(seconds)
 
     def _circuit_error(self) -> CallError | None:
         """Return the error of an endpoint that is left alone; None if it may be called."""
@@ -194,7 +190,7 @@ class FallbackChain(Generic[T]):
             system += reply_schema(self._schema).text
         return [SystemMessage(system), HumanMessage(self._prompt.user)]
 
-    def _evaluate(self, outcome: StepOutcome, call: ModelCall) -> T | CallError:
+    def _evaluate(self, outcome: CallOutcome, call: ModelCall) -> T | CallError:
         """Return the value of a call's outcome, or its error, and count its tokens."""
         try:
             return self._read_outcome(outcome, call)
@@ -202,7 +198,7 @@ class FallbackChain(Generic[T]):
             self._budget.add_prompt()
             return unclassified_error(error)
 
-    def _read_outcome(self, outcome: StepOutcome, call: ModelCall) -> T | CallError:
+    def _read_outcome(self, outcome: CallOutcome, call: ModelCall) -> T | CallError:
         reading = parse_reply(outcome.result) if outcome.error is None else parse_truncated_reply(outcome.error)
         if reading is not None:
             found = validate_reply(reading, self._schema)

@@ -1,7 +1,7 @@
-"""The steps of a fallback chain, and the driver that carries them out.
+"""One call of a chat model, bounded in time, and the wait before another.
 
-The chain itself does no I/O: it yields steps and is sent their outcomes. A call takes at most its seconds on the wall
-clock, whatever the model's library does: a reply that stalls in the middle ends too.
+A call takes at most its seconds on the wall clock, whatever the model's library does: a reply that stalls in the middle
+ends too.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from opentelemetry.context import Context
 
 from recall_loop.llm.structured.reply_parsing import MAX_REPLY_CHARACTERS, message_text
 from recall_loop.state.run.cancellation import cancellation_event, raise_if_cancelled
-from recall_loop.telemetry.spans import use_context
 
-R = TypeVar("R")
 TextListener = Callable[[str], None]
 # How often a run that can be cancelled checks whether it was, while it waits for the model.
 _CANCELLATION_POLL_SECONDS = 0.1
@@ -31,10 +28,7 @@ _CANCELLATION_POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of the model, of at most `seconds`; `stream` where somebody listens to the growing text.
-
-    `context` is the trace that it belongs to.
-    """
+    """One call of the model, of at most `seconds`; `stream` where somebody listens to the growing text."""
 
     runnable: Runnable[Any, Any]
     messages: list[BaseMessage]
@@ -42,35 +36,18 @@ class ModelCall:
     bounds: dict[str, Any]
     seconds: float
     stream: bool
-    context: Context | None = None
-
-
-@dataclass(frozen=True)
-class RetryPause:
-    """A wait before a further try."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class TextOutput:
-    """The whole text of a reply that did not come in pieces, for whoever listens."""
-
-    text: str
 
 
 @dataclass
-class StepOutcome:
-    """The outcome of a step: a result, or the error that the model raised; `streamed` if text was heard on the way."""
+class CallOutcome:
+    """The outcome of a call: a result, or the error that the model raised; `streamed` if text was heard on the way."""
 
     result: Any = None
     error: Exception | None = None
     streamed: bool = False
 
 
-DriverStep = ModelCall | RetryPause | TextOutput
-OutcomeSink = Callable[[str | StepOutcome], None]
-StepGenerator = Generator[DriverStep, StepOutcome, R]
+OutcomeSink = Callable[[str | CallOutcome], None]
 
 
 @dataclass
@@ -97,46 +74,29 @@ class _StreamBuffer:
         return first
 
 
-def drive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
-    """Drive a chain in this thread; each call has a thread of its own, so that it can be left behind."""
-    try:
-        step = next(steps)
-        while True:
-            if isinstance(step, ModelCall):
-                with use_context(step.context):
-                    outcome = _call(step, on_text)
-                step = steps.send(outcome)
-                continue
-            if isinstance(step, RetryPause):
-                _sleep(step.seconds)
-            elif on_text is not None:
-                on_text(step.text)
-            step = steps.send(StepOutcome())
-    except StopIteration as done:
-        return cast(R, done.value)
-    finally:
-        steps.close()
+def call_model(call: ModelCall, on_text: TextListener | None) -> CallOutcome:
+    """Make a call in a thread of its own, which can be left behind, and wait for it; `on_text` is called in this one.
 
-
-def _call(call: ModelCall, on_text: TextListener | None) -> StepOutcome:
-    """Make a call and wait for it; the listener is called in the waiting thread."""
-    heard: queue.SimpleQueue[str | StepOutcome] = queue.SimpleQueue()
+    Raises:
+        RunCancelledError: the run was cancelled; and whatever the listener raises.
+    """
+    heard: queue.SimpleQueue[str | CallOutcome] = queue.SimpleQueue()
     left = _start(call, heard.put)
     end = time.monotonic() + call.seconds
     try:
         while (seconds := end - time.monotonic()) > 0:
             said = _next(heard, seconds)
-            if isinstance(said, StepOutcome):
+            if isinstance(said, CallOutcome):
                 return said
             if said and on_text is not None:
                 on_text(said)
-        return StepOutcome(error=TimeoutError())
+        return CallOutcome(error=TimeoutError())
     finally:
         left.set()
 
 
-def _sleep(seconds: float) -> None:
-    """Wait, unless the run is cancelled."""
+def pause(seconds: float) -> None:
+    """Wait, unless the run is cancelled: that raises `RunCancelledError`."""
     event = cancellation_event()
     if event is None:
         time.sleep(seconds)
@@ -145,7 +105,7 @@ def _sleep(seconds: float) -> None:
         raise_if_cancelled()
 
 
-def _next(heard: queue.SimpleQueue[str | StepOutcome], seconds: float) -> str | StepOutcome:
+def _next(heard: queue.SimpleQueue[str | CallOutcome], seconds: float) -> str | CallOutcome:
     """Return what is heard next; nothing after `seconds`, or after the longest wait that Python takes.
 
     Raises:
@@ -171,13 +131,13 @@ def _start(call: ModelCall, put: OutcomeSink) -> threading.Event:
     try:
         thread.start()
     except RuntimeError as error:  # the system has no thread left
-        put(StepOutcome(error=error))
+        put(CallOutcome(error=error))
     return left
 
 
 def _run_call(call: ModelCall, put: OutcomeSink, left: threading.Event) -> None:
     """Make a call in its own thread; between the pieces of a stream see whether anybody still waits."""
-    outcome = StepOutcome()
+    outcome = CallOutcome()
     try:
         if call.stream:
             _stream(call, outcome, put, left)
@@ -189,7 +149,7 @@ def _run_call(call: ModelCall, put: OutcomeSink, left: threading.Event) -> None:
         put(outcome)
 
 
-def _stream(call: ModelCall, outcome: StepOutcome, put: OutcomeSink, left: threading.Event) -> None:
+def _stream(call: ModelCall, outcome: CallOutcome, put: OutcomeSink, left: threading.Event) -> None:
     growing = _StreamBuffer()
     stream = cast(Generator[Any, None, None], call.runnable.stream(call.messages, call.config, **call.bounds))
     with closing(stream):
