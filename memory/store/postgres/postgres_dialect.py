@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from recall_loop.memory.store.postgres import postgres_attributes
-from recall_loop.memory.store.postgres.postgres_attributes import as_json, narrowing, steps_sql, value_sql
+from recall_loop.memory.store.postgres.postgres_attributes import (
+    as_json,
+    index_attributes,
+    narrowing,
+    steps_sql,
+    value_sql,
+)
 from recall_loop.memory.store.postgres.postgres_schema import STAGING
 from recall_loop.memory.store.tables.database import ORDER_SIGNS
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection
 
 _NULL = "CAST('null' AS JSONB)"
 
@@ -23,6 +25,7 @@ class PostgresDialect:
 
     staging = STAGING
     record_bytes = "convert_to(b.record, 'UTF8')"
+    index_attributes = staticmethod(index_attributes)
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
@@ -45,12 +48,6 @@ class PostgresDialect:
             return [], []
         read = f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(clauses)})"
         return [*narrow, read], [*narrow_params, *params]
-
-    def index_attributes(
-        self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
-    ) -> None:
-        """Keep the values of these paths in a table of their own; see `postgres_attributes`."""
-        postgres_attributes.index_attributes(connection, kept, added, dropped)
 
     def posting(self, facets: Sequence[str], token: str) -> tuple[str, Any]:
         """Return a condition on the words of a row, among which a facet begins with `#`."""

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from pathlib import Path
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.process_lock import ProcessLock
@@ -23,7 +25,7 @@ from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_
 from recall_loop.memory.store.postgres.postgres_writer import PostgresWriter
 from recall_loop.memory.store.postgres.reader_pool import ReaderPool
 from recall_loop.memory.store.postgres.recent_answers import RecentAnswers
-from recall_loop.memory.store.tables.database import DatabaseDamagedError, set_meta
+from recall_loop.memory.store.tables.database import Database, DatabaseDamagedError
 from recall_loop.memory.store.tables.upgrades import note_recalls_since, read_generation
 from recall_loop.state.errors import StoreUnavailableError
 
@@ -48,7 +50,7 @@ class NoStoreError(StoreUnavailableError):
     """PostgreSQL answers, and the schema holds no store."""
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """The schema of one store, safe for several threads and processes.
 
     A process has one connection for writing, which its threads take in turns, and several for reading. A commit is
@@ -71,15 +73,12 @@ class PostgresDatabase:
     dialect = PostgresDialect()
     # The first schema of this backend was 6.
     upgrades: Mapping[int, Upgrade] = MappingProxyType({6: _add_recalls})
-    file: Path | None = None
 
     def __init__(self, address: PostgresAddress, *, create: bool = True, read_only: bool = False) -> None:
         require_driver()
         import psycopg
 
         self.address, self.read_only = address, read_only
-        self.other_side: Callable[[int], str | None] | None = None
-        self.lexical_damage: str | None = None
         self.answered: Callable[[], None] | None = None
         self._tenant: str | None = None
         self._process = ProcessLock()
@@ -112,11 +111,7 @@ class PostgresDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[PostgresConnection]:
-        """Give a connection that sees committed rows, of all tenants or of the one that this is for.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or PostgreSQL fails.
-        """
+        """Give a connection that sees committed rows, of all tenants or of the one that this is for."""
         self._process.check_process()
         with typed_errors("PostgreSQL can't be read"), self._pool.connection() as raw:
             connection = PostgresConnection(raw)
@@ -126,30 +121,19 @@ class PostgresDatabase:
             self.answered()
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query, as of the last commit; once more where connections turn out to be broken.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or PostgreSQL fails.
-        """
+        """Return all rows of a query, as of the last commit; once more where connections turn out to be broken."""
         try:
-            with self.reading() as connection:
-                return connection.execute(query, params).fetchall()
+            return super().fetch(query, params)
         except StoreUnavailableError as error:
             if not _is_broken(error):
                 raise
             _LOG.warning("a connection to PostgreSQL was lost; trying again: %s", error)
         self._pool.check()
-        with self.reading() as connection:
-            return connection.execute(query, params).fetchall()
+        return super().fetch(query, params)
 
+    @override
     @contextmanager
     def transaction(self) -> Iterator[PostgresConnection]:
-        """Give the writing connection inside a transaction: all of it is committed, or nothing.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or PostgreSQL fails.
-            StoreReadOnlyError: the store is open for reading only.
-        """
         with self._writer.transaction(self._tenant) as connection:
             yield connection
         self._forget_answers()
@@ -159,10 +143,6 @@ class PostgresDatabase:
         """Hold off what other processes write of some tenants, or of all (None), until the context is left.
 
         A process that dies gives its locks back. Whoever locks all waits for those that lock some.
-
-        Raises:
-            StoreUnavailableError: PostgreSQL fails, or another process holds a lock for two minutes.
-            StoreReadOnlyError: the store is open for reading only.
         """
         with self._writer.exclusive(tenants):
             self._forget_answers()
@@ -190,18 +170,10 @@ class PostgresDatabase:
 
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; what another process wrote shows within 50 milliseconds."""
-        return self._versions.get(tenant, lambda: self._version(tenant))
-
-    def _version(self, tenant: str) -> int:
-        found = self.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
-        return int(found[0][0]) if found else 0
+        return self._versions.get(tenant, partial(super().tenant_version, tenant))
 
     def generation(self) -> str:
-        """Return the id of the index generation; another process may have begun one 50 milliseconds ago.
-
-        Raises:
-            NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
-        """
+        """Return the id of the index generation; another process may have begun one 50 milliseconds ago."""
         return self._generations.get("", lambda: read_generation(self, self.address))
 
     def has_table(self, name: str) -> bool:
@@ -211,25 +183,13 @@ class PostgresDatabase:
             self._tables.update(table for (table,) in self.fetch(query, (self.address.schema,)))
         return name in self._tables
 
-    def meta(self) -> dict[str, str]:
-        """Return the generation marker and the other notes of the store about itself."""
-        return dict(self.fetch("SELECT key, value FROM meta"))
-
-    def set_meta(self, values: dict[str, str]) -> None:
-        """Write notes of the store about itself; errors as `transaction`."""
-        with self.transaction() as connection:
-            set_meta(connection, values)
-
+    @override
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
-        """Return a record's JSON as it was written.
-
-        Raises:
-            DatabaseDamagedError: it is damaged; PostgreSQL has its own means to prevent and mend that.
-        """
         if checksum is None or body_checksum(body) == checksum:
             return body
         found = None if self.other_side is None else self.other_side(rowid)
         if found is None:
+            # PostgreSQL has its own means to prevent and mend that.
             raise DatabaseDamagedError(f"the record of row {rowid} is damaged in PostgreSQL: restore it from a backup")
         return found
 
@@ -238,15 +198,11 @@ class PostgresDatabase:
         _LOG.error("damage was met in %s (%s)", self.address, "texts" if texts else "tables")
 
     def compact(self) -> None:
-        """Have PostgreSQL give the space of deleted rows back to its tables.
-
-        Raises:
-            StoreUnavailableError: PostgreSQL fails.
-        """
+        """Have PostgreSQL give the space of deleted rows back to its tables."""
         self._writer.run("VACUUM (ANALYZE)")
 
+    @override
     def close(self) -> None:
-        """Close every connection. Nothing in a forked child."""
         if not self._process.is_foreign:
             self._pool.close()
             self._writer.close()

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+
+from typing_extensions import override
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
@@ -22,7 +23,7 @@ from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
 from recall_loop.memory.store.sqlite.sqlite_errors import is_damage, is_lexical, reads_lexical
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
-from recall_loop.memory.store.tables.database import DatabaseDamagedError, LexicalIndexError, set_meta
+from recall_loop.memory.store.tables.database import Database, DatabaseDamagedError, LexicalIndexError
 from recall_loop.memory.store.tables.upgrades import read_generation
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
 
@@ -30,18 +31,11 @@ from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnava
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """One sidecar file (or memory), safe for several threads.
 
     A file has one connection for writing and one for reading per thread; readers see the last
     committed state and never wait. In memory there is a single connection behind a lock.
-
-    Attributes:
-        file: the database file; None in memory.
-        read_only: whether it was opened for reading only.
-        dialect: the SQL that only SQLite understands.
-        other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
-        lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
 
     Raises:
         DatabaseDamagedError: the file is not a database, or malformed.
@@ -54,8 +48,6 @@ class SqliteDatabase:
     def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
         self.file = file
         self.read_only = read_only
-        self.lexical_damage: str | None = None
-        self.other_side: Callable[[int], str | None] | None = None
         self._local = threading.local()
         self._lock = ProcessLock()
         self._readers: list[tuple[threading.Thread, SqliteConnection]] = []
@@ -76,13 +68,9 @@ class SqliteDatabase:
         reads = self.read_only or self._writer is not None
         return open_connection(self.file, read_only=self.read_only, reads=reads)
 
+    @override
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
-        """Give a connection that sees committed rows.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or SQLite fails.
-        """
         self._lock.check_process()
         with self._lock if self.file is None else nullcontext():
             connection = self._open_writer() if self.file is None else self._reader()
@@ -93,15 +81,6 @@ class SqliteDatabase:
             except _ROW_ERRORS as error:
                 self._check_rows(error, connection)
                 raise
-
-    def fetch(self, query: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query, as of the last commit.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or SQLite fails.
-        """
-        with self.reading() as connection:
-            return connection.execute(query, params).fetchall()
 
     def _reader(self) -> SqliteConnection:
         if self._closed:
@@ -125,14 +104,9 @@ class SqliteDatabase:
             raise StoreReadOnlyError("the store is open for reading only")
         return self._writer
 
+    @override
     @contextmanager
     def transaction(self) -> Iterator[SqliteConnection]:
-        """Give the writing connection inside a transaction: all of it is committed, or nothing.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or SQLite fails (a full disk, for one).
-            StoreReadOnlyError: the store is open for reading only.
-        """
         with self._lock:
             connection = self._open_writer()
             try:
@@ -195,12 +169,8 @@ class SqliteDatabase:
             return DatabaseDamagedError(f"{text}; `recall-loop store rebuild` repairs it from Chroma")
         return StoreUnavailableError(text)
 
+    @override
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
-        """Return a record's JSON as it was written: the one that was read, or the other side's (GUARD-6).
-
-        Raises:
-            DatabaseDamagedError: it is damaged, and the other side has no sound one.
-        """
         if checksum is None or body_checksum(body) == checksum:
             return body
         self.mark_suspect()
@@ -224,17 +194,8 @@ class SqliteDatabase:
         del tenant
         return self
 
-    def tenant_version(self, tenant: str) -> int:
-        """Return the version of a tenant's data; every write raises it."""
-        versions = self.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
-        return int(versions[0][0]) if versions else 0
-
+    @override
     def generation(self) -> str:
-        """Return the id of the index generation.
-
-        Raises:
-            NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
-        """
         return read_generation(self, self.file)
 
     def has_table(self, name: str) -> bool:
@@ -245,14 +206,9 @@ class SqliteDatabase:
             return connection.execute(query, (name,)).fetchone() is not None
 
     def meta(self) -> dict[str, str]:
-        """Return the generation marker and the other notes of the store about itself; none if no table was made yet."""
+        """Return the store's notes; none if no table was made yet."""
         made = self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
-        return dict(self.fetch("SELECT key, value FROM meta")) if made else {}
-
-    def set_meta(self, values: dict[str, str]) -> None:
-        """Write notes of the store about itself; errors as `transaction`."""
-        with self.transaction() as connection:
-            set_meta(connection, values)
+        return super().meta() if made else {}
 
     def compact(self) -> None:
         """Rebuild the lexical index, give free pages back and empty the write-ahead file (STORE-6).

@@ -7,6 +7,7 @@ Statements are written once, in what SQLite and PostgreSQL have in common: marks
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -108,7 +109,7 @@ class Dialect(Protocol):
         """Return SQL for an attribute as JSON, or for what holds it, with the names that lead to it from there."""
 
 
-class Database(Protocol):
+class Database(ABC):
     """The tables of one store, safe for several threads.
 
     Attributes:
@@ -120,43 +121,56 @@ class Database(Protocol):
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
     """
 
-    file: Path | None
+    dialect: Dialect
+    upgrades: Mapping[int, Callable[[Connection], None]]
+    file: Path | None = None
     read_only: bool
-    other_side: Callable[[int], str | None] | None
-    lexical_damage: str | None
+    other_side: Callable[[int], str | None] | None = None
+    lexical_damage: str | None = None
 
-    @property
-    def dialect(self) -> Dialect:
-        """The SQL that only this backend understands."""
-
-    @property
-    def upgrades(self) -> Mapping[int, Callable[[Connection], None]]:
-        """Steps from earlier schemas, each by the schema that it begins with."""
-
+    @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
-        """Give a connection that sees committed rows; raises `StoreUnavailableError` where the backend fails."""
+        """Give a connection that sees committed rows.
+
+        Raises:
+            StoreUnavailableError: the store is closed, or the backend fails.
+        """
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, as of the last commit; errors as `reading`."""
+        with self.reading() as connection:
+            return connection.execute(query, params).fetchall()
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[Connection]:
         """Give the writing connection inside a transaction: all of it is committed, or nothing.
 
-        Raises `StoreReadOnlyError` besides, where the store is open for reading only.
+        Raises:
+            StoreUnavailableError: the store is closed, or the backend fails (a full disk, for one).
+            StoreReadOnlyError: the store is open for reading only.
         """
 
+    @abstractmethod
     def exclusive(self, tenants: Iterable[str] | None) -> AbstractContextManager[object]:
         """Hold off what other processes write of some tenants, or of all (None), until the context is left.
 
         What this thread reads meanwhile stays true until it is written.
+
+        Raises:
+            StoreUnavailableError: PostgreSQL fails, or another process holds a lock for two minutes.
+            StoreReadOnlyError: the store is open for reading only.
         """
 
+    @abstractmethod
     def for_tenant(self, tenant: str) -> Database:
         """Return the tables as one tenant may see them: the backend itself holds back all other rows, where it can."""
 
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; every write raises it."""
+        found = self.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
+        return int(found[0][0]) if found else 0
 
+    @abstractmethod
     def generation(self) -> str:
         """Return the id of the index generation; see `MemoryStore.generation`.
 
@@ -164,27 +178,36 @@ class Database(Protocol):
             NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
         """
 
+    @abstractmethod
     def has_table(self, name: str) -> bool:
         """Return whether a table exists."""
 
     def meta(self) -> dict[str, str]:
         """Return the generation marker and the other notes of the store about itself."""
+        return dict(self.fetch("SELECT key, value FROM meta"))
 
     def set_meta(self, values: dict[str, str]) -> None:
         """Write notes of the store about itself; errors as `transaction`."""
+        with self.transaction() as connection:
+            set_meta(connection, values)
 
+    @abstractmethod
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
         """Return a record's JSON as it was written: the one that was read, or the other side's (GUARD-6).
 
-        Raises `DatabaseDamagedError` where neither is sound.
+        Raises:
+            DatabaseDamagedError: it is damaged, and the other side has no sound one.
         """
 
+    @abstractmethod
     def mark_suspect(self, *, texts: bool = True) -> None:
         """Note that damage was met, in the tables or in texts, for the next open for writing."""
 
+    @abstractmethod
     def compact(self) -> None:
         """Give the space of deleted rows back (STORE-6); raises `StoreUnavailableError` where the backend fails."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close every connection. Nothing in a forked child."""
 
