@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Union
+from typing import TYPE_CHECKING, Self, Union
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
@@ -131,22 +130,16 @@ class MemoryStore(StoreWriting):
         """
         days, rules = check_history_days(history_days), check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
-        how: dict[str, Any] = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
-        how |= {"attributes": indexed_attributes, "progress": progress}
+        how = opening.OpenOptions(server, create, read_only, re_embed, move, indexed_attributes, progress)
         place = checked_place(path)
-        files: Callable[[], OpenStoreFiles | OpenSchema] = (
-            partial(opening.open_folder, place, chosen, server, **how)
-            if isinstance(place, Path)
-            else partial(opening.open_schema, place, chosen, server, **how)
-        )
-        store = cls(files(), chosen, history_days=days, retention=rules)
+        store = cls(opening.open_place(place, chosen, how), chosen, history_days=days, retention=rules)
         if read_only:
             store._session.connection.notice()
         elif not defer:
             try:
                 store._connect()
             except DatabaseDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
-                store = cls(files(), chosen, history_days=days, retention=rules)
+                store = cls(opening.open_place(place, chosen, how), chosen, history_days=days, retention=rules)
                 store._connect()
             store._sweep()
         return store

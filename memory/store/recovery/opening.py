@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,19 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
 
 
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How a store is opened; see `MemoryStore.open`."""
+
+    server: ChromaServer | None
+    create: bool
+    read_only: bool
+    re_embed: bool
+    move: bool
+    attributes: Iterable[str] | None
+    progress: recovery.ProgressCallback | None
+
+
 def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = None) -> OpenStoreFiles:
     """Open a new store in memory; see `MemoryStore.in_memory`."""
     database = SqliteDatabase(None)
@@ -45,66 +58,51 @@ def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = Non
     return files
 
 
-def open_folder(
-    path: Path,
-    embedder: Embedder,
-    given: ChromaServer | None = None,
-    *,
-    create: bool,
-    read_only: bool,
-    re_embed: bool,
-    move: bool = False,
-    attributes: Iterable[str] | None = None,
-    progress: recovery.ProgressCallback | None = None,
-) -> OpenStoreFiles:
-    """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
-    check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
+def open_place(place: Path | str, embedder: Embedder, how: OpenOptions) -> OpenStoreFiles | OpenSchema:
+    """Open a folder, or the schema at an address."""
+    return _open_folder(place, embedder, how) if isinstance(place, Path) else _open_schema(place, embedder, how)
+
+
+def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreFiles:
+    """Open a folder's sidecar, making or repairing it as needed."""
+    given, read_only = how.server, how.read_only
+    elsewhere = given is not None and given.collection is not None
+    check_path(path, create=how.create, read_only=read_only, elsewhere=elsewhere)
     if read_only:
         files = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:
         files = _open_locked(path, embedder, given)
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
-        _check_server(files, given, move=move and not read_only)
-        _check_marker(files, embedder, re_embed=re_embed and not read_only, progress=progress)
+        _check_server(files, given, move=how.move and not read_only)
+        _check_marker(files, embedder, re_embed=how.re_embed and not read_only, progress=how.progress)
         if not read_only:
             files.mark_in_use()
-        _declare_attributes(files, attributes)
+        _declare_attributes(files, how.attributes)
     return files
 
 
-def open_schema(
-    address: str,
-    embedder: Embedder,
-    given: ChromaServer | None = None,
-    *,
-    create: bool,
-    read_only: bool,
-    re_embed: bool,
-    move: bool = False,
-    attributes: Iterable[str] | None = None,
-    progress: recovery.ProgressCallback | None = None,
-) -> OpenSchema:
-    """Open a schema of PostgreSQL, making it as needed; see `MemoryStore.open`.
+def _open_schema(address: str, embedder: Embedder, how: OpenOptions) -> OpenSchema:
+    """Open a schema of PostgreSQL, making it as needed.
 
     What changes all of it is done by one process while the others wait, who else neither wait nor are waited for.
     """
-    database = PostgresDatabase(PostgresAddress.parse(address), create=create, read_only=read_only)
-    files = OpenSchema(database, read_only, given.api_key if given else None)
+    database = PostgresDatabase(PostgresAddress.parse(address), create=how.create, read_only=how.read_only)
+    files = OpenSchema(database, how.read_only, how.server.api_key if how.server else None)
     with _closed_on_error(files):
         _check_moved(files)
-        wanted = None if attributes is None else checked_paths(attributes)
-        if read_only or _is_ready(files, embedder, given, re_embed=re_embed, move=move, attributes=wanted):
+        wanted = None if how.attributes is None else checked_paths(how.attributes)
+        if how.read_only or _is_ready(files, embedder, how, wanted):
             _check_marker(files, embedder, re_embed=False)
             return files
-        if re_embed:
-            _embed_beforehand(files, embedder, progress)
+        if how.re_embed:
+            _embed_beforehand(files, embedder, how.progress)
         with database.exclusive(None):
             if not marker_of(database):
                 database.set_meta(recovery.new_marker(embedder))
-            _note_server(files, given, move=move)
+            _note_server(files, how.server, move=how.move)
             before = marker_of(database)["generation"]
-            _check_marker(files, embedder, re_embed=re_embed, progress=progress)
+            _check_marker(files, embedder, re_embed=how.re_embed, progress=how.progress)
             give_own_identity(database)
             if marker_of(database)["generation"] != before:
                 with database.transaction() as connection:
@@ -113,26 +111,18 @@ def open_schema(
     return files
 
 
-def _is_ready(
-    files: OpenSchema,
-    embedder: Embedder,
-    given: ChromaServer | None,
-    *,
-    re_embed: bool,
-    move: bool,
-    attributes: Collection[str] | None,
-) -> bool:
+def _is_ready(files: OpenSchema, embedder: Embedder, how: OpenOptions, attributes: Collection[str] | None) -> bool:
     """Return whether a schema can be opened for writing as it stands."""
-    database = files.database
+    database, given = files.database, how.server
     marker = marker_of(database)
     if not is_current(marker) or not recovery.has_current_words(database) or not notes_location(database):
         return False
     known = chroma_server.server_from_meta(database.meta())
-    if given is not None and given.url is not None and (known is None or move):
+    if given is not None and given.url is not None and (known is None or how.move):
         return False
     chroma_server.resolve_server(files.place, known, given, local=False)
     same = attributes is None or set(attributes) == set(indexed_paths(database))
-    return same and not (re_embed and marker["fingerprint"] != embedder.fingerprint)
+    return same and not (how.re_embed and marker["fingerprint"] != embedder.fingerprint)
 
 
 def schema_exists(address: str) -> bool:
