@@ -13,7 +13,7 @@ import struct
 import sys
 import time
 import zlib
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from recall_loop.memory.store.files.store_files import (
@@ -114,11 +114,8 @@ def is_database_damaged(folder: Path) -> bool:
     if folder.is_dir() and not file.exists():
         return True
     try:
-        connection = _connected(file)
-        try:
+        with closing(_connected(file)) as connection:
             found = connection.execute("PRAGMA quick_check(1)").fetchone()
-        finally:
-            connection.close()
     except sqlite3.OperationalError:
         return False
     except (sqlite3.DatabaseError, UnicodeDecodeError):

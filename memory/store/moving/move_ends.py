@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,31 +36,17 @@ def held_source(place: Path | str) -> Iterator[Database]:
         StoreReadOnlyError: the folder can't be locked, as it can't be written.
     """
     if isinstance(place, Path):
-        with _held_folder(place), _closing(SqliteDatabase(place / SIDECAR_FILE, read_only=True)) as database:
+        opening.check_path(place, create=False, read_only=True)
+        with _lock(place), closing(SqliteDatabase(place / SIDECAR_FILE, read_only=True)) as database:
             _check_source(database, str(place), (place / SUSPECT_FILE).exists())
             yield database
         return
     address = PostgresAddress.parse(place)
-    with _closing(PostgresDatabase(address, create=False)) as schema, schema.exclusive(None):
+    with closing(PostgresDatabase(address, create=False)) as schema, schema.exclusive(None):
         _check_source(schema, str(address), damaged=False)
         yield schema
         with schema.transaction():  # fails where the connection was lost, and the lock with it
             pass
-
-
-@contextmanager
-def _closing(database: Database) -> Iterator[Database]:
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-@contextmanager
-def _held_folder(path: Path) -> Iterator[None]:
-    opening.check_path(path, create=False, read_only=True)
-    with _lock(path):
-        yield
 
 
 @contextmanager
@@ -105,12 +91,12 @@ def held_target(place: Path | str, source: Database) -> Iterator[Database]:
         if source.file is not None and source.file.parent.resolve() == place.resolve():
             raise InvalidInputError("target", str(place), FRESH_PLACE)
         with _target_file(place) as file:
-            with _closing(SqliteDatabase(file, read_only=file.name == SIDECAR_FILE)) as database:
+            with closing(SqliteDatabase(file, read_only=file.name == SIDECAR_FILE)) as database:
                 yield database
             file.replace(place / SIDECAR_FILE)
         return
     address = PostgresAddress.parse(place)
-    with _closing(PostgresDatabase(address)) as schema:
+    with closing(PostgresDatabase(address)) as schema:
         # By whatever address: the source's lock would be waited for, which is held here.
         if marker_of(schema).get("store") == marker_of(source)["store"]:
             raise InvalidInputError("target", str(address), FRESH_PLACE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,10 +79,8 @@ def _moved(files: OpenStoreFiles, location: ChromaLocation) -> bool:
         other = ChromaIndex(replace(location, collection=known.collection), {}, create=False)
     except CollectionMissingError:
         return False
-    try:
+    with closing(other):
         found = is_same_store(other.marker(), marker_of(files.database))
-    finally:
-        other.close()
     if found:
         files.database.set_meta(replace(location, collection=known.collection).note())
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,11 +115,8 @@ def readable_chroma(location: ChromaLocation, *, trusted: bool) -> Iterator[Chro
         ChromaError: Chroma can't be opened or read.
     """
     if trusted or not isinstance(location, Path):
-        chroma = ChromaIndex(location, {}, create=False)
-        try:
+        with closing(ChromaIndex(location, {}, create=False)) as chroma:
             yield chroma
-        finally:
-            chroma.close()
         return
     try:
         copy = chroma_files.copy_database(location)

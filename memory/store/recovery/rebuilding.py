@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,10 +39,9 @@ from recall_loop.memory.store.write.taking_over import drafts_of, note_state, se
 from recall_loop.text.words.tokens import WORDS_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.tables.database import Connection, Database
 
@@ -92,10 +92,10 @@ def rebuild_sidecar(
     """
     building = file.with_name(SIDECAR_BUILDING_FILE)
     remove_building(building)
-    database = SqliteDatabase(building)
-    try:
+    with closing(SqliteDatabase(building)) as database:
         deleted, damaged = read_tombstones(chroma), list[str]()
-        rows = sorted(_living(chroma.rows(), deleted), key=lambda row: (row.tenant, row.rowid))
+        living = (row for row in chroma.rows() if deleted.get(row.key, -1) <= row.commit_number)
+        rows = sorted(living, key=lambda row: (row.tenant, row.rowid))
         set_commit(database, max((row.commit_number for row in rows), default=0), deleted)
         dimension = int(marker["dimension"])
         for _, part in _chunks(rows):
@@ -104,14 +104,8 @@ def rebuild_sidecar(
             note_state(database, drafts, part)
         database.set_meta({**marker, **notes, WORDS: str(WORDS_VERSION)})
         kept = count_records(database)
-    finally:
-        database.close()
     os.replace(building, file)
     return kept, damaged
-
-
-def _living(rows: Iterable[ChromaRow], deleted: Mapping[str, int]) -> Iterator[ChromaRow]:
-    return (row for row in rows if deleted.get(row.key, -1) <= row.commit_number)
 
 
 def remove_building(building: Path) -> None:

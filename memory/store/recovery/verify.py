@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,11 +106,8 @@ def verify_place(place: Path | str, *, api_key: str | None = None) -> Verificati
     if isinstance(place, Path):
         return verify_folder(place, api_key=api_key)
     report = _Findings()
-    database = PostgresDatabase(PostgresAddress.parse(place), create=False, read_only=True)
-    try:
+    with closing(PostgresDatabase(PostgresAddress.parse(place), create=False, read_only=True)) as database:
         _verify(report, OpenSchema(database, read_only=True, api_key=api_key), None)
-    finally:
-        database.close()
     return report.report()
 
 
@@ -130,10 +127,8 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationRepo
     except DatabaseDamagedError as error:
         report.findings.append(str(error))  # it names the remedy
         return report.report()
-    try:
+    with closing(database):
         _verify(report, OpenStoreFiles(path, database, read_only=True, api_key=api_key), None)
-    finally:
-        database.close()
     return report.report()
 
 
@@ -247,11 +242,8 @@ def _lockable(report: _Findings, database: SqliteDatabase) -> Iterator[SqliteDat
         report.notes.append("the lexical index was not checked: the folder can't be written")
         yield None
     else:
-        own = SqliteDatabase(file)
-        try:
+        with closing(SqliteDatabase(file)) as own:
             yield own
-        finally:
-            own.close()
 
 
 def _leftovers(report: _Findings, path: Path) -> None:
