@@ -21,7 +21,6 @@ from recall_loop.llm.endpoint.providers import (
     forget_openai_environment,
     is_foreign,
     make_by_provider,
-    model_of,
     provider_of,
     settings_for_model,
 )
@@ -149,7 +148,7 @@ def chat_model(settings: Settings) -> BaseChatModel:
         raise InvalidInputError("llm_model", settings.llm_model, "a model's name, or provider:model")
     if provider_of(settings.llm_model, settings.llm_base_url) != OPENAI:
         return make_by_provider("llm_model", settings.llm_model, partial(_by_provider, settings))
-    return _openai_model(settings, model_of(settings.llm_model))
+    return _openai_model(settings, settings.llm_model.removeprefix(f"{OPENAI}:"))
 
 
 def _by_provider(settings: Settings) -> BaseChatModel:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.text.words.stop_words import word_set
 
 if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
@@ -17,38 +18,10 @@ NO_KEY = "none"
 
 # The providers of LangChain's `init_chat_model` but OpenAI. Another prefix is tried there too, unless a base URL says
 # that the name is one of that server's own, such as `llama3:8b`.
-PROVIDERS = frozenset(
-    (
-        "anthropic",
-        "anthropic_bedrock",
-        "azure_ai",
-        "azure_openai",
-        "baseten",
-        "bedrock",
-        "bedrock_converse",
-        "bedrock_mantle_anthropic",
-        "bedrock_mantle_openai",
-        "cohere",
-        "deepseek",
-        "fireworks",
-        "google_anthropic_vertex",
-        "google_genai",
-        "google_vertexai",
-        "groq",
-        "huggingface",
-        "ibm",
-        "langsmith",
-        "litellm",
-        "meta",
-        "mistralai",
-        "nvidia",
-        "ollama",
-        "openrouter",
-        "perplexity",
-        "together",
-        "upstage",
-        "xai",
-    )
+PROVIDERS = word_set(
+    "anthropic anthropic_bedrock azure_ai azure_openai baseten bedrock bedrock_converse bedrock_mantle_anthropic"
+    " bedrock_mantle_openai cohere deepseek fireworks google_anthropic_vertex google_genai google_vertexai groq"
+    " huggingface ibm langsmith litellm meta mistralai nvidia ollama openrouter perplexity together upstage xai"
 )
 # Prefixes of OpenAI's own names: a fine-tuned model is `ft:base:organization::id`.
 _OPENAI_PREFIXES = (OPENAI, "ft")
@@ -77,11 +50,6 @@ def settings_for_model(settings: Settings, name: str | None, base_url: str | Non
     if provider_of(name, url) == provider_of(settings.llm_model, settings.llm_base_url):
         return settings.model_copy(update={"llm_model": name})
     return settings.model_copy(update={"llm_model": name, "llm_base_url": None, "llm_api_key": None})
-
-
-def model_of(name: str) -> str:
-    """Return the name without `openai:`, as OpenAI's protocol wants it."""
-    return name.removeprefix(f"{OPENAI}:")
 
 
 def is_foreign(url: str | None) -> bool:

@@ -130,17 +130,14 @@ class OutputMethods:
 
 def _build_methods(model: BaseChatModel, schema: type[BaseModel]) -> dict[str, OutputMethod]:
     shape = reply_schema(schema)
-    names = () if _ignores_method(model) else METHOD_NAMES
+    # LangChain's own implementation does the same for every method.
+    plain = getattr(type(model), "with_structured_output", None) is BaseChatModel.with_structured_output
+    names = () if plain else METHOD_NAMES
     runnables = {name: _structured(model, name, shape.schema) for name in names}
     if not any(runnables.values()):
         runnables = {NATIVE_METHOD: _constructed(model, shape.schema, include_raw=True)}
     methods = [_unwrapped(name, runnable) for name, runnable in runnables.items() if runnable is not None]
     return {method.name: method for method in (*methods, OutputMethod(PROMPT_METHOD, model, True))}
-
-
-def _ignores_method(model: BaseChatModel) -> bool:
-    """Tell whether the model has langchain's own implementation, which does the same for every method."""
-    return getattr(type(model), "with_structured_output", None) is BaseChatModel.with_structured_output
 
 
 def _structured(model: BaseChatModel, method: str, schema: dict[str, Any]) -> Runnable[Any, Any] | None:

@@ -152,15 +152,16 @@ class DatabaseLockMonitor:
     process. The file stays open for as long as Chroma has it open: closing it would drop the locks that Chroma holds.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / CHROMA_DATABASE
+    def __init__(self, folder: Path | None) -> None:
+        """Open the database of a folder; None = there is no file, and nothing is ever wrong with it."""
+        self._file = None if folder is None else folder / CHROMA_DATABASE
         self._handle: int | None = None
         self._reader: sqlite3.Connection | None = None
         self.attach()
 
     def attach(self) -> None:
         """Open the file, unless it is open; a new one is there only once Chroma has made it."""
-        if self._handle is None:
+        if self._handle is None and self._file is not None:
             with suppress(OSError):
                 self._handle = os.open(self._file, os.O_RDONLY)
 
@@ -176,7 +177,7 @@ class DatabaseLockMonitor:
     def has_unreadable_names(self) -> bool:
         """Return whether the names of the database's tables can't be read."""
         try:
-            if self._reader is None and self._handle is not None:
+            if self._reader is None and self._handle is not None and self._file is not None:
                 self._reader = _connected(self._file)
                 self._reader.execute("SELECT name, tbl_name, sql FROM sqlite_master").fetchall()
         except UnicodeDecodeError:

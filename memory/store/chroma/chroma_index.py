@@ -80,21 +80,19 @@ class ChromaIndex:
         self._size_until = 0.0
         self._companion: Any = None
         self._name = _collection_name(location)
-        self._lock_monitor = DatabaseLockMonitor(location) if isinstance(location, Path) else None
+        self._lock_monitor = DatabaseLockMonitor(location if isinstance(location, Path) else None)
         try:
             self._check_lock()
-            if self._lock_monitor is not None and self._lock_monitor.has_unreadable_names():
+            if self._lock_monitor.has_unreadable_names():
                 raise ChromaError("Chroma can't be opened: its database is malformed")
             with guard("be reached" if isinstance(location, ChromaServer) else "be opened"):
                 self._client = open_client(location)
                 self._batch = min(UPSERT_BATCH, self._client.get_max_batch_size())
         except BaseException:
-            if self._lock_monitor is not None:
-                self._lock_monitor.close()
+            self._lock_monitor.close()
             raise
         self.identity = database_identity(location) if isinstance(location, Path) else None
-        if self._lock_monitor is not None:
-            self._lock_monitor.attach()
+        self._lock_monitor.attach()
         try:
             with guard("open its collection"):
                 self.collection: Any = self._get_or_make(marker, create=create)
@@ -118,7 +116,7 @@ class ChromaIndex:
             )
 
     def _check_lock(self) -> None:
-        if self._lock_monitor is not None and self._lock_monitor.is_locked():
+        if self._lock_monitor.is_locked():
             raise ChromaError("Chroma's database is locked by another process")
 
     def ensure_available(self) -> None:
@@ -288,8 +286,7 @@ class ChromaIndex:
         self._client.close()
         for session in http_sessions(self._client):  # closing the client leaves its connections open
             session.close()
-        if self._lock_monitor is not None:
-            self._lock_monitor.close()
+        self._lock_monitor.close()
 
 
 def _collection_name(location: ChromaLocation) -> str:

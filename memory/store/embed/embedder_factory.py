@@ -34,10 +34,10 @@ def make_embedder(settings: Settings | None = None) -> Embedder:
     if settings is None:
         return MiniLmEmbedder()
     weights, name = settings.minilm_weights, settings.embedder
-    if weights is not None and name != "minilm":
-        raise InvalidInputError("minilm_weights", weights, f"nothing beside embedder={name}")
-    if name == "minilm":
-        return MiniLmEmbedder() if weights is None else MiniLmEmbedder(Path(weights))
+    if weights is not None:
+        if name != "minilm":
+            raise InvalidInputError("minilm_weights", weights, f"nothing beside embedder={name}")
+        return MiniLmEmbedder(Path(weights))
     provider, _, model = name.partition(":")
     if provider == OPENAI:
         return OpenAIEmbedder(model or settings.openai_model, settings.openai_base_url, settings.openai_api_key)
@@ -59,8 +59,7 @@ def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | 
         _check_name(given)
         if settings is not None:
             return make_embedder(settings.model_copy(update={"embedder": given}))
-        provider, _, model = given.partition(":")
-        return OpenAIEmbedder(model) if provider == OPENAI and model else _named_embedder(given)
+        return _named_embedder(given)
     if callable(getattr(given, "embed_queries", None)):
         return cast("Embedder", given)
     if callable(getattr(given, "embed_query", None)):
@@ -86,8 +85,9 @@ def _named_embedder(name: str) -> Embedder:
         return MultilingualEmbedder()
     if name.startswith(ONNX_PREFIX):
         return OnnxEmbedder(Path(name.removeprefix(ONNX_PREFIX)).expanduser())
-    if name == OPENAI:
-        return OpenAIEmbedder(DEFAULT_OPENAI_MODEL)
+    provider, _, model = name.partition(":")
+    if provider == OPENAI:
+        return OpenAIEmbedder(model or DEFAULT_OPENAI_MODEL)
     from langchain.embeddings import init_embeddings
 
     return LangChainEmbedder(make_by_provider("embedder", name, partial(init_embeddings, name)))

@@ -19,10 +19,7 @@ from recall_loop.text.gloss.glosses import GLOSSED_LANGUAGES, in_english
 from recall_loop.text.words.passages import READ_CHARACTERS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatMatrix = NDArray[np.float32]
+    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"

@@ -15,10 +15,7 @@ from recall_loop.memory.store.embed.onnx_model import Centre, OnnxModel, Pooling
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatMatrix = NDArray[np.float32]
+    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 MODEL_FILE, TOKENIZER_FILE, SETTINGS_FILE = "model.onnx", "tokenizer.json", "settings.json"
 FOLDER_FILES = (MODEL_FILE, TOKENIZER_FILE, SETTINGS_FILE)

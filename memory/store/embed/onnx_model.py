@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    FloatMatrix = NDArray[np.float32]
+    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 Pooling = Literal["mean", "cls"]
 EMBEDDING_BATCH = 32

@@ -104,7 +104,8 @@ class View:
     def scan(self, vectors: NDArray[np.float32]) -> ExactScan | None:
         """Compare query vectors [q, d] with every allowed row; None where those are too many."""
         rowids, table = self.rowids(), self._cache().vectors()
-        if len(rowids) > self._most_scanned(len(vectors), table is not None):
+        most = row_limits.READ_ROWS if table is None else row_limits.compared_rows(self._source.database, len(vectors))
+        if len(rowids) > most:
             return None
         if table is None:
             held = row_queries.read_vectors(self._database, self.tenant, self._source.dimension, rowids)
@@ -125,10 +126,6 @@ class View:
         if table is None:
             table = row_queries.read_pieces(self._database, self.tenant, self._source.dimension, allowed)
         return table.among(allowed)
-
-    def _most_scanned(self, vectors: int, held: bool) -> int:
-        """Return how many rows are compared at most."""
-        return row_limits.compared_rows(self._source.database, vectors) if held else row_limits.READ_ROWS
 
     def index_of(self, rowids: NDArray[np.int64]) -> RowIndex:
         """Return an index that holds at least the given rows, as far as they are allowed."""

@@ -129,8 +129,8 @@ class _Moving:
         if found is not None and found["from"] != fresh["from"]:
             raise InvalidInputError("target", place, "a place without a part of another store that was moved there")
         if known and found is None:  # it was cut off before its index of vectors was there, or it holds a store
-            same = json.loads(known.get(_MOVED, "null")) == fresh and self._versions_agree()
-            if not same:
+            same = self._source.fetch(_TENANTS) == self._target.fetch(_TENANTS)
+            if json.loads(known.get(_MOVED, "null")) != fresh or not same:
                 raise InvalidInputError("target", place, FRESH_PLACE)
             self.ended, self._state = True, fresh | {"table": len(TABLES)}
             return False
@@ -138,23 +138,16 @@ class _Moving:
             self._state = found
             return True
         self._state = fresh
-        self._begin_anew()
+        with self._target.transaction() as connection:
+            for table in TABLES:
+                connection.execute(f"DELETE FROM {table.name}")
+            set_meta(connection, {MOVING_META_KEY: json.dumps(self._state)})
         return False
 
     def _stamp(self) -> str:
         """Return a mark of the source's state: every write raises the version of its tenant."""
         generation = self._source.generation()
         return sha256(json.dumps([generation, self._source.fetch(_TENANTS)]).encode()).hexdigest()
-
-    def _versions_agree(self) -> bool:
-        return bool(self._source.fetch(_TENANTS) == self._target.fetch(_TENANTS))
-
-    def _begin_anew(self) -> None:
-        """Empty the target."""
-        with self._target.transaction() as connection:
-            for table in TABLES:
-                connection.execute(f"DELETE FROM {table.name}")
-            set_meta(connection, {MOVING_META_KEY: json.dumps(self._state)})
 
     def copy(self) -> None:
         """Copy what is missing."""

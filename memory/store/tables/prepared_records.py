@@ -119,10 +119,6 @@ class PreparedRecord:
     derived: DerivedRecord | None = None
     warning: str | None = None
 
-    def without_rowid(self) -> PreparedRecord:
-        """Return the same for the next free row."""
-        return replace(self, rowid=None)
-
     @property
     def tenant(self) -> str:
         """The tenant."""
@@ -149,11 +145,7 @@ def change_origin(actor: str | None, action: ChangeAction = "replaced") -> Chang
     Raises:
         InvalidInputError: `actor` is no text of 1 to 512 characters.
     """
-    return _UNSAID if actor is None and action == "replaced" else ChangeOrigin(_checked(actor), action)
-
-
-def _checked(actor: str | None) -> str | None:
-    return validate_model(_Actor, {"actor": actor}).actor
+    return ChangeOrigin(validate_model(_Actor, {"actor": actor}).actor, action)
 
 
 def validate_and_prepare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
@@ -38,7 +39,7 @@ def take_rows(database: Database, embedder: Embedder, rows: Sequence[ChromaRow],
     placed, displaced = list[PreparedRecord](), list[PreparedRecord]()
     for draft in drafts:
         if draft.rowid in occupied and draft.key not in known:
-            displaced.append(draft.without_rowid())
+            displaced.append(replace(draft, rowid=None))
         else:
             placed.append(draft)
     for part in (placed, displaced):

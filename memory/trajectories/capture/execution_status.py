@@ -33,28 +33,25 @@ from dataclasses import dataclass
 from recall_loop.state.records.trajectories import Execution, TurnMessage
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import Role
+from recall_loop.text.words.stop_words import word_set
 
 LONG_CONVERSATION = 3
 LONG_CONVERSATION_BONUS = 0.1
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_NATURAL = _words(
+_NATURAL = word_set(
     "end_turn stop stop_sequence eos complete completed done finished finish final success succeeded ended end natural"
     " user_stop agent_stop user_ended agent_ended user_done agent_done end_of_turn final_answer"
 )
-_LIMITS = _words(
+_LIMITS = word_set(
     "max_tokens length max_output_tokens token_limit model_length context_length_exceeded"
     " model_context_window_exceeded max_steps step_limit max_turns turn_limit max_iterations iteration_limit"
     " recursion_limit max_messages message_limit max_tool_calls timeout timed_out time_limit deadline"
     " budget budget_exceeded quota limit incomplete pause_turn"
 )
-_FAILED = _words("failed fail failure refusal refused content_filter safety blocked recitation gave_up")
-_CANCELLED = _words("cancelled canceled aborted abort killed terminated interrupted_by_user user_cancelled")
-_WAITING = _words(
+_FAILED = word_set("failed fail failure refusal refused content_filter safety blocked recitation gave_up")
+_CANCELLED = word_set("cancelled canceled aborted abort killed terminated interrupted_by_user user_cancelled")
+_WAITING = word_set(
     "running in_progress pending queued created paused interrupted interrupt requires_action requires_approval"
     " waiting_for_input input_required"
 )
