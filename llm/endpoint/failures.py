@@ -232,12 +232,11 @@ def _of_status(error: BaseException, status: int) -> CallError:
     if status in (401, 403):
         return call_error(FailureReason.AUTHENTICATION, detail, alive=True)
     if status == 429:
-        later = call_error(FailureReason.RATE_LIMITED, detail)
         # Money that is spent doesn't come back within a request.
-        return CallError(later.failure, retry=code != "insufficient_quota", retry_after=_retry_after(error))
+        later = replace(call_error(FailureReason.RATE_LIMITED, detail), retry=code != "insufficient_quota")
+        return replace(later, retry_after=_retry_after(error))
     if status in (408, 409) or (status >= 500 and status != 501):
-        later = call_error(FailureReason.SERVER_ERROR, detail)
-        return CallError(later.failure, retry=True, retry_after=_retry_after(error))
+        return replace(call_error(FailureReason.SERVER_ERROR, detail), retry_after=_retry_after(error))
     return _of_refusal(f"{code} {error}".lower(), status, detail, parameter)
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Database
     from recall_loop.memory.store.tables.predicate import Predicate
 
-# `tenant || ''` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
 _CHUNK = 2_000
 
 _JOIN_WINDOW = " JOIN fts f ON f.rowid = r.rowid"
@@ -92,10 +91,7 @@ def expired_rowids(
     Only those in `among`, if given.
     """
     query = "SELECT rowid FROM records WHERE tenant = ? AND expires_at > ? AND expires_at <= ?"
-    if among is None:
-        return np.sort(_column(sidecar.fetch(query, (tenant, after, until))))
-    query = query.replace("WHERE tenant =", "WHERE tenant || '' =") + f" AND rowid {AMONG_ROWS}"
-    return np.sort(_column(sidecar.fetch(query, (tenant, after, until, ids_json(among)))))
+    return np.sort(_column(sidecar.fetch(*_narrowed(query, (tenant, after, until), "rowid", among))))
 
 
 def next_expiry(sidecar: Database, tenant: str, moment: int) -> int | None:
@@ -118,19 +114,13 @@ def matching_rowids(
 ) -> NDArray[np.int64]:
     """Return the rowids that a predicate allows, ascending; only of those in `among`, if given."""
     query = f"SELECT r.rowid FROM records r WHERE {predicate.where}"
-    params = predicate.params
-    if among is not None:
-        narrowed = query.replace("WHERE r.tenant =", "WHERE r.tenant || '' =", 1)
-        query, params = f"{narrowed} AND r.rowid {AMONG_ROWS}", (*params, ids_json(among))
-    return np.sort(_column(sidecar.fetch(query, params)))
+    return np.sort(_column(sidecar.fetch(*_narrowed(query, predicate.params, "r.rowid", among))))
 
 
 def tagged_rowids(sidecar: Database, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Return the rowids that have a tag, of any tenant; only of those in `among`, if given."""
     query = "SELECT record FROM record_tags WHERE tag = ?"
-    if among is None:
-        return np.sort(_column(sidecar.fetch(query, (tag,))))
-    return np.sort(_column(sidecar.fetch(f"{query} AND record {AMONG_ROWS}", (tag, ids_json(among)))))
+    return np.sort(_column(sidecar.fetch(*_narrowed(query, (tag,), "record", among))))
 
 
 def tagged_rowids_if_few(sidecar: Database, tag: str, most: int) -> NDArray[np.int64] | None:
@@ -155,15 +145,26 @@ def read_index_rows(
 
     While the full-text index is damaged, each row's own stems stand for its window (SEARCH-9).
     """
-    params: tuple[Any, ...] = (tenant, moment) if among is None else (tenant, moment, ids_json(among))
-    narrowed = "" if among is None else f" AND r.rowid {AMONG_ROWS}"
-    every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant =", "WHERE r.tenant || '' =")
+    query, params = _narrowed(_INDEX_ROWS, (tenant, moment), "r.rowid", among)
     try:
-        found = sidecar.fetch(every + narrowed, params)
+        found = sidecar.fetch(query, params)
     except LexicalIndexError:
-        plain = every.replace("f.window", "b.terms").replace(_JOIN_WINDOW, "")
-        found = [(*row[:-1], encode_tokens(row[-1])) for row in sidecar.fetch(plain + narrowed, params)]
+        plain = query.replace("f.window", "b.terms").replace(_JOIN_WINDOW, "")
+        found = [(*row[:-1], encode_tokens(row[-1])) for row in sidecar.fetch(plain, params)]
     return [IndexRow(*row) for row in sorted(found, key=lambda row: int(row[0]))]
+
+
+def _narrowed(
+    query: str, params: tuple[Any, ...], column: str, among: NDArray[np.int64] | None
+) -> tuple[str, tuple[Any, ...]]:
+    """Return a statement, with its parameters, for those rows whose `column` is in `among`; None = all.
+
+    `tenant || ''` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
+    """
+    if among is None:
+        return query, params
+    unindexed = query.replace("tenant =", "tenant || '' =", 1)
+    return f"{unindexed} AND {column} {AMONG_ROWS}", (*params, ids_json(among))
 
 
 def _column(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from zlib import crc32
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, read_tombstones
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
+from recall_loop.memory.store.recovery.recovery import damaged_texts
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, last_commit
 from recall_loop.memory.store.tables.database import AMONG, APPLIED, PENDING, Database, DatabaseDamagedError
@@ -38,8 +39,6 @@ _LEAP = 1_000_000
 
 _KNOWN = f"""SELECT r.key, r.rowid, r.revision, r.commit_number, r.checksum, {{bytes}}
 FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.key {AMONG}"""
-_BODIES = """SELECT r.rowid, r.key, r.checksum, {bytes} FROM records r JOIN bodies b ON b.rowid = r.rowid
-WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
 _RECORDS_OF = f"""SELECT tenant, id, key, commit_number FROM records
 WHERE key {AMONG} ORDER BY tenant"""
 _SEND = f"UPDATE records SET state = {PENDING} WHERE key = ?"
@@ -171,11 +170,9 @@ def _mend_texts(database: Database, chroma: ChromaIndex) -> set[str]:
 
     Their windows, words and vectors may be those of the damaged text: they are worked out with the rest of the merge.
     """
-    mended, last = set[str](), 0
-    query = _BODIES.format(bytes=database.dialect.record_bytes)
-    while found := database.fetch(query, (last, _PAGE)):
-        last = found[-1][0]
-        damaged = {key: rowid for rowid, key, checksum, body in found if checksum not in (None, crc32(body))}
+    mended = set[str]()
+    for page in damaged_texts(database):
+        damaged = {key: rowid for rowid, key, _ in page}
         sound = [row for row in chroma.get(list(damaged)) if row.is_sound] if damaged else []
         values = [(row.record, damaged[row.key]) for row in sound]
         sums = [(body_checksum(row.record), damaged[row.key]) for row in sound]

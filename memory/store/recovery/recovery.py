@@ -7,8 +7,9 @@ reached Chroma; sending it again is harmless, so that repair is simply the rest 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
 from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
@@ -35,6 +36,9 @@ CHUNK = 256
 # The version of the stems in a sidecar, which is no concern of Chroma's.
 WORDS = "words"
 
+_TEXTS = """SELECT r.rowid, r.key, r.id, r.checksum, {bytes} FROM records r JOIN bodies b ON b.rowid = r.rowid
+WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
+_TEXT_PAGE = 1_000
 _PENDING_ROWS = f"{SELECT_ROWS} WHERE r.state = {PENDING} LIMIT ?"
 _FOLLOWING_ROWS = f"{SELECT_ROWS} WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"
 _GONE = "SELECT key, commit_number FROM tombstones WHERE state = 1 LIMIT ?"
@@ -100,6 +104,14 @@ def count_records(database: Database) -> int:
 def data_version(database: Database) -> int:
     """Return a number that every write of any tenant raises."""
     return int(database.fetch("SELECT coalesce(sum(version), 0) FROM tenants")[0][0])
+
+
+def damaged_texts(database: Database) -> Iterator[list[tuple[int, str, str]]]:
+    """Yield rowid, key and id of the records whose text isn't the one that was written, page by page (GUARD-6)."""
+    query, last = _TEXTS.format(bytes=database.dialect.record_bytes), 0
+    while found := database.fetch(query, (last, _TEXT_PAGE)):
+        last = found[-1][0]
+        yield [(rowid, key, name) for rowid, key, name, checksum, body in found if checksum not in (None, crc32(body))]
 
 
 def is_equal(database: Database, chroma: ChromaIndex) -> bool:

@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
     from recall_loop.memory.store.tables.database import Database
 
-_PAGE = 5_000
 # Each counts rows that stand alone.
 _ALONE = {
     **store_files.INCOMPLETE_ROWS,
@@ -56,8 +54,6 @@ _ALONE = {
         WHERE agent_id IS NOT NULL AND group_id IS NOT NULL GROUP BY 1, 2, 3) miscounted""",
 }
 _LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
-_TEXTS = """SELECT r.rowid, r.id, r.checksum, {bytes}
-FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +218,7 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
 
 def _texts(report: _Findings, database: Database) -> None:
     """Compare the sidecar's texts with their checksums (GUARD-6)."""
-    damaged, last = list[str](), 0
-    query = _TEXTS.format(bytes=database.dialect.record_bytes)
-    while found := database.fetch(query, (last, _PAGE)):
-        last = found[-1][0]
-        damaged += [name for _, name, checksum, body in found if checksum not in (None, crc32(body))]
+    damaged = [name for page in recovery.damaged_texts(database) for _, _, name in page]
     if damaged:
         report.findings.append(f"texts that are damaged in the sidecar, {MEND}: {named_ids(damaged)}")
         database.mark_suspect()

@@ -11,14 +11,6 @@ from recall_loop.memory.store.files.row_memo import RowMemo
 _TOKEN_BYTES, _LINK_BYTES = 32 * 1024 * 1024, 4 * 1024 * 1024
 
 
-def _packed_size(tokens: PackedTokens) -> int:
-    return tokens.values.nbytes
-
-
-def _no_size(_: object) -> int:
-    return 0
-
-
 @dataclass(frozen=True)
 class KnownTokens:
     """Of one tenant and embedder: token vectors that were read last, up to 32 MiB, and which rows stand beside rows.
@@ -28,8 +20,10 @@ class KnownTokens:
         links: by rowid the row before and the row after it in its thread, (None, None) for a row without any.
     """
 
-    tokens: RowMemo[PackedTokens] = field(default_factory=lambda: RowMemo(_packed_size, _TOKEN_BYTES))
-    links: RowMemo[tuple[int | None, int | None]] = field(default_factory=lambda: RowMemo(_no_size, _LINK_BYTES))
+    tokens: RowMemo[PackedTokens] = field(
+        default_factory=lambda: RowMemo(lambda tokens: tokens.values.nbytes, _TOKEN_BYTES)
+    )
+    links: RowMemo[tuple[int | None, int | None]] = field(default_factory=lambda: RowMemo(lambda _: 0, _LINK_BYTES))
 
     @property
     def nbytes(self) -> int:
