@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.postgres.marks import without_nul
 from recall_loop.memory.store.tables.attribute_index import INDEX_KEY, needs_value
+from recall_loop.memory.store.tables.database import Conditions
 from recall_loop.state.attribute_filters import JsonScalar, split_path
 
 if TYPE_CHECKING:
@@ -54,27 +55,25 @@ def _quoted(text: str) -> str:
     return "'" + without_nul(text).replace("'", "''") + "'"
 
 
-def narrowing(number: int, tenant: str, operators: Mapping[str, Any]) -> tuple[str, list[Any]] | None:
-    """Return SQL for the rowids whose declared attribute may pass; None where rows without it may.
+def narrow(found: Conditions, number: int, tenant: str, operators: Mapping[str, Any]) -> None:
+    """Add SQL for the rowids whose declared attribute may pass, unless rows without it may.
 
     They are an array, so that they are looked for first. Another process may drop the index between the look at what
     is declared and the query: then they are all rows of the tenant.
     """
-    wanted = {name: value for name, value in operators.items() if needs_value(name, value)}
-    if not wanted:
-        return None
-    clauses: list[str] = []
-    params: list[Any] = []
-    for operator, value in wanted.items():
-        clause, values = _among(operator, value)
-        clauses.append(clause)
-        params += values
+    wanted = Conditions()
+    for operator, value in operators.items():
+        if needs_value(operator, value):
+            clause, values = _among(operator, value)
+            wanted.add(clause, *values)
+    if not wanted.clauses:
+        return
     sql = f"""r.rowid = ANY (ARRAY(
-  SELECT v.record FROM attribute_values v WHERE v.path = {number} AND v.tenant = ? AND {" AND ".join(clauses)}
+  SELECT v.record FROM attribute_values v WHERE v.path = {number} AND v.tenant = ? AND {wanted.sql}
   UNION ALL
   SELECT q.rowid FROM records q WHERE q.tenant = ?
     AND NOT EXISTS (SELECT 1 FROM meta m WHERE m.key = '{INDEX_KEY}{number}')))"""
-    return sql, [tenant, *params, tenant]
+    found.add(sql, tenant, *wanted.params, tenant)
 
 
 def _among(operator: str, value: Any) -> tuple[str, list[Any]]:

@@ -9,12 +9,12 @@ from typing import Any
 from recall_loop.memory.store.postgres.postgres_attributes import (
     as_json,
     index_attributes,
-    narrowing,
+    narrow,
     steps_sql,
     value_sql,
 )
 from recall_loop.memory.store.postgres.postgres_schema import STAGING
-from recall_loop.memory.store.tables.database import ORDER_SIGNS
+from recall_loop.memory.store.tables.database import ORDER_SIGNS, Conditions
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions
 
 _NULL = "CAST('null' AS JSONB)"
@@ -29,25 +29,18 @@ class PostgresDialect:
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
-    ) -> tuple[list[str], list[Any]]:
+    ) -> Conditions:
         """Return conditions on attributes, narrowed by the values of declared paths."""
-        narrow: list[str] = []
-        clauses: list[str] = []
-        narrow_params: list[Any] = []
-        params: list[Any] = []
+        found, read = Conditions(), Conditions()
         for path, operators in iterate_conditions(conditions):
-            found = narrowing(numbers[path], tenant, operators) if path in numbers else None
-            if found is not None:
-                narrow.append(found[0])
-                narrow_params += found[1]
+            if path in numbers:
+                narrow(found, numbers[path], tenant, operators)
             for operator, value in operators.items():
                 clause, values = _condition(value_sql("j.record", path), operator, value)
-                clauses.append(clause)
-                params += values
-        if not clauses:
-            return [], []
-        read = f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(clauses)})"
-        return [*narrow, read], [*narrow_params, *params]
+                read.add(clause, *values)
+        if read.clauses:
+            found.add(f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {read.sql})", *read.params)
+        return found
 
     def posting(self, facets: Sequence[str], token: str) -> tuple[str, Any]:
         """Return a condition on the words of a row, among which a facet begins with `#`."""

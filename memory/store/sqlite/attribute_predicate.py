@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from recall_loop.memory.store.tables.attribute_index import INDEX_KEY, needs_value
-from recall_loop.memory.store.tables.database import ORDER_SIGNS
+from recall_loop.memory.store.tables.database import ORDER_SIGNS, Conditions
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
 _FALSE, _TRUE, _NULL, _OTHER = "x'00'", "x'01'", "x'02'", "x'03'"
@@ -64,56 +64,48 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def attribute_clauses(
-    conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
-) -> tuple[list[str], list[Any]]:
-    """Return SQL over `records r` that holds for what the conditions allow, with the values of its marks.
+def attribute_clauses(conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]) -> Conditions:
+    """Return SQL over `records r` that holds for what the conditions allow.
 
     Args:
         conditions: validated conditions by path.
         tenant: the tenant whose records are looked for.
         numbers: the declared paths with their numbers in `attribute_values`.
     """
-    clauses: list[str] = []
-    params: list[Any] = []
-    plain: list[str] = []
-    plain_params: list[Any] = []
+    found, plain = Conditions(), Conditions()
     for path, operators in iterate_conditions(conditions):
-        wanted, values = _wanted(value_sql("j.record", path), operators)
+        wanted = _wanted(value_sql("j.record", path), operators)
         if path in numbers and any(needs_value(name, value) for name, value in operators.items()):
-            among, _ = _wanted("v.value", operators)
-            clauses.append(_indexed(numbers[path], among, wanted))
-            params += [tenant, *values, tenant, *values]
+            among = _wanted("v.value", operators)
+            values = (tenant, *wanted.params)
+            found.add(_indexed(numbers[path], among.sql, wanted.sql), *values, *values)
         else:
-            plain += wanted
-            plain_params += values
-    if plain:
-        clauses.append(f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(plain)})")
-        params += plain_params
-    return clauses, params
+            plain.add(wanted.sql, *wanted.params)
+    if plain.clauses:
+        found.add(f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {plain.sql})", *plain.params)
+    return found
 
 
-def _indexed(number: int, among: Iterable[str], wanted: Iterable[str]) -> str:
+def _indexed(number: int, among: str, wanted: str) -> str:
     """Return SQL for rows whose declared attribute passes.
 
     Another process may drop the index between the look at what is declared and the query: then the bodies are read.
     """
     return f"""r.rowid IN (
-  SELECT v.record FROM attribute_values v WHERE v.path = {number} AND v.tenant = ? AND {" AND ".join(among)}
+  SELECT v.record FROM attribute_values v WHERE v.path = {number} AND v.tenant = ? AND {among}
   UNION ALL
   SELECT j.rowid FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM meta m WHERE m.key = '{INDEX_KEY}{number}'))
     CROSS JOIN records q CROSS JOIN bodies j
-    WHERE q.tenant = ? AND j.rowid = q.rowid AND {" AND ".join(wanted)})"""
+    WHERE q.tenant = ? AND j.rowid = q.rowid AND {wanted})"""
 
 
-def _wanted(column: str, operators: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
-    """Return SQL that holds for a value that passes all operators, with the values of its marks."""
-    clauses, params = [], []
+def _wanted(column: str, operators: Mapping[str, Any]) -> Conditions:
+    """Return SQL that holds for a value that passes all operators."""
+    wanted = Conditions()
     for operator, value in operators.items():
         clause, values = _one(column, operator, value)
-        clauses.append(clause)
-        params += values
-    return clauses, params
+        wanted.add(clause, *values)
+    return wanted
 
 
 def _one(column: str, operator: str, value: Any) -> tuple[str, list[Any]]:

@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +37,24 @@ AMONG_ROWS = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
 KNOWN_KEYS = f"SELECT key FROM records WHERE key {AMONG}"
 KNOWN_ROWS = f"SELECT rowid FROM records WHERE rowid {AMONG_ROWS}"
 NOTE = "SELECT value FROM meta WHERE key = ?"
+
+
+@dataclass(slots=True)
+class Conditions:
+    """Conditions in SQL, all of which must hold, with the values of their marks in the same order."""
+
+    clauses: list[str] = field(default_factory=list)
+    params: list[Any] = field(default_factory=list)
+
+    def add(self, clause: str, *params: Any) -> None:
+        """Add a condition with the values of its marks."""
+        self.clauses.append(clause)
+        self.params += params
+
+    @property
+    def sql(self) -> str:
+        """All of them as one condition."""
+        return " AND ".join(self.clauses)
 
 
 class DatabaseDamagedError(StoreUnavailableError):
@@ -90,8 +109,8 @@ class Dialect(Protocol):
 
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
-    ) -> tuple[list[str], list[Any]]:
-        """Return SQL over `records r` that holds for what the conditions allow, with the values of its marks."""
+    ) -> Conditions:
+        """Return SQL over `records r` that holds for what the conditions allow."""
 
     def index_attributes(
         self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]

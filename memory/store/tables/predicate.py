@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.encoding.indexing import facet_token, to_microseconds
 from recall_loop.memory.store.tables import trajectory_predicate
-from recall_loop.memory.store.tables.database import AMONG
+from recall_loop.memory.store.tables.database import AMONG, Conditions
 from recall_loop.memory.store.tables.trajectory_predicate import ScorePredicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
@@ -124,23 +124,24 @@ def _compile(
     indexed: Mapping[str, int],
     dialect: Dialect | None,
 ) -> Predicate:
-    clauses: list[str] = ["r.tenant = ?"]
-    params: list[Any] = [scope.tenant]
-    facets = [facet_token("t", scope.tenant)]
-    _add_scope(scope, clauses, params, facets)
+    wanted, facets = Conditions(), [facet_token("t", scope.tenant)]
+    wanted.add("r.tenant = ?", scope.tenant)
+    _add_scope(scope, wanted, facets)
     if kinds is not None:
-        clauses.append(f"r.kind IN ({','.join('?' * len(kinds))})")
-        params += kinds
+        wanted.add(f"r.kind IN ({','.join('?' * len(kinds))})", *kinds)
     if filters is not None:
-        _add_filters(filters, clauses, params, facets)
+        _add_filters(filters, wanted, facets)
+        if trajectory_predicate.has_trajectory_filters(filters):
+            found = trajectory_predicate.trajectory_clauses(filters)
+            wanted.add("r.kind = ?", str(ContentType.TRAJECTORY))
+            wanted.add(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {found.sql})", *found.params)
         if filters.attributes:
             if dialect is None:
                 raise TypeError("filters of attributes need the dialect of the store's tables")
-            found, values = dialect.attribute_clauses(filters.attributes, scope.tenant, indexed)
-            clauses += found
-            params += values
+            found = dialect.attribute_clauses(filters.attributes, scope.tenant, indexed)
+            wanted.add(found.sql, *found.params)
     tests = _column_predicate(scope, filters or _EVERYTHING, kinds)
-    return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), tuple(dict.fromkeys(facets)), tests)
+    return Predicate(scope.tenant, wanted.sql, tuple(wanted.params), tuple(dict.fromkeys(facets)), tests)
 
 
 def _column_predicate(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnPredicate | None:
@@ -170,71 +171,52 @@ def _one(value: object) -> tuple[str, ...] | None:
     return None if value is None else (str(value),)
 
 
-def _add_scope(scope: Scope, clauses: list[str], params: list[Any], facets: list[str]) -> None:
+def _add_scope(scope: Scope, wanted: Conditions, facets: list[str]) -> None:
     if scope.agent_id is not None:
         if scope.mode is ScopeMode.CONSTELLATION:
-            clauses.append(_CONSTELLATION)
             own = (scope.tenant, scope.agent_id)
-            params += [*own, *own, scope.tenant, *own]
+            wanted.add(_CONSTELLATION, *own, *own, scope.tenant, *own)
         else:
-            clauses.append("r.agent_id = ?")
-            params.append(scope.agent_id)
+            wanted.add("r.agent_id = ?", scope.agent_id)
             facets.append(facet_token("a", scope.agent_id))
     for name, token in (("user_id", "u"), ("conversation_id", "c")):
         value = getattr(scope, name)
         if value is not None:
-            clauses.append(f"r.{name} = ?")
-            params.append(value)
+            wanted.add(f"r.{name} = ?", value)
             facets.append(facet_token(token, value))
 
 
-def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets: list[str]) -> None:
+def _add_filters(filters: Filters, wanted: Conditions, facets: list[str]) -> None:
     if filters.agent_ids is not None:
-        clauses.append(f"r.agent_id {AMONG}")  # one parameter, however many there are
-        params.append(json.dumps(filters.agent_ids))
+        wanted.add(f"r.agent_id {AMONG}", json.dumps(filters.agent_ids))  # one parameter, however many there are
     for name in _EQUAL:
         value = getattr(filters, name)
         if value is not None:
-            clauses.append(f"r.{name} = ?")
-            params.append(str(value))
+            wanted.add(f"r.{name} = ?", str(value))
     if filters.speech_acts is not None:
-        clauses.append("r.acts & ? != 0")
-        params.append(sum(act.bit for act in set(filters.speech_acts)))
+        wanted.add("r.acts & ? != 0", sum(act.bit for act in set(filters.speech_acts)))
     for name, token in (("user_id", "u"), ("conversation_id", "c"), ("session", "s")):
         value = getattr(filters, name)
         if value is not None:
             facets.append(facet_token(token, value))
     for value, sign in ((filters.start_time, ">="), (filters.end_time, "<")):
         if value is not None:
-            clauses.append(f"r.created_at {sign} ?")
-            params.append(to_microseconds(value))
+            wanted.add(f"r.created_at {sign} ?", to_microseconds(value))
     for tag in dict.fromkeys(filters.tags or ()):
-        clauses.append("EXISTS (SELECT 1 FROM record_tags g WHERE g.tag = ? AND g.record = r.rowid)")
-        params.append(tag)
-    _add_validity(filters, clauses, params)
-    _add_trajectory_filters(filters, clauses, params)
+        wanted.add("EXISTS (SELECT 1 FROM record_tags g WHERE g.tag = ? AND g.record = r.rowid)", tag)
+    _add_validity(filters, wanted)
 
 
-def _add_validity(filters: Filters, clauses: list[str], params: list[Any]) -> None:
+def _add_validity(filters: Filters, wanted: Conditions) -> None:
     moment = to_microseconds(filters.as_of)
     if moment is not None:
-        clauses.append("(r.created_at IS NULL OR r.created_at <= ?)")
-        params.append(moment)
+        wanted.add("(r.created_at IS NULL OR r.created_at <= ?)", moment)
     if filters.include_superseded:
         return
     if moment is None:
-        clauses.append("r.superseded_by IS NULL")
+        wanted.add("r.superseded_by IS NULL")
     else:
-        clauses.append("(r.valid_until IS NULL OR r.valid_until > ?)")
-        params.append(moment)
-
-
-def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:
-    if trajectory_predicate.has_trajectory_filters(filters):
-        wanted, values = trajectory_predicate.trajectory_clauses(filters)
-        clauses.append("r.kind = ?")
-        clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {' AND '.join(wanted)})")
-        params += [str(ContentType.TRAJECTORY), *values]
+        wanted.add("(r.valid_until IS NULL OR r.valid_until > ?)", moment)
 
 
 def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.tables.database import Conditions
 from recall_loop.memory.store.tables.predicate import Predicate
 from recall_loop.memory.store.tables.versions import MICROSECONDS_PER_DAY
 
@@ -15,29 +16,22 @@ if TYPE_CHECKING:
 
 def with_rule(predicate: Predicate, rule: RetentionRule, now: int) -> Predicate:
     """Return the predicate for those rows that a rule names too; `now` in microseconds since 1970."""
-    clauses, params = _rule_sql(rule, now)
-    return replace(
-        predicate,
-        where=" AND ".join((predicate.where, *clauses)),
-        params=(*predicate.params, *params),
-        column_predicate=None,
-    )
+    named = _named_by(rule, now)
+    where, params = f"{predicate.where} AND {named.sql}", (*predicate.params, *named.params)
+    return replace(predicate, where=where, params=params, column_predicate=None)
 
 
-def _rule_sql(rule: RetentionRule, now: int) -> tuple[list[str], list[Any]]:
-    clauses: list[str] = []
-    params: list[Any] = []
+def _named_by(rule: RetentionRule, now: int) -> Conditions:
+    """Return the conditions of a rule, which has one at least."""
+    named = Conditions()
     for column, wanted in (("kind", rule.kinds), ("role", rule.roles)):
         if wanted is not None:
-            clauses.append(f"r.{column} IN ({','.join('?' * len(wanted))})")
-            params += map(str, wanted)
+            named.add(f"r.{column} IN ({','.join('?' * len(wanted))})", *map(str, wanted))
     if rule.speech_acts is not None:  # a row without any act is none of them
-        clauses.append("r.acts != 0 AND r.acts & ~? = 0")
-        params.append(sum(act.bit for act in rule.speech_acts))
+        named.add("r.acts != 0 AND r.acts & ~? = 0", sum(act.bit for act in rule.speech_acts))
     if rule.older_than_days is not None:
-        clauses.append("r.created_at < ?")
-        params.append(now - int(rule.older_than_days * MICROSECONDS_PER_DAY))
-    return clauses, params
+        named.add("r.created_at < ?", now - int(rule.older_than_days * MICROSECONDS_PER_DAY))
+    return named
 
 
 def count_by_kind(database: Database, predicate: Predicate) -> dict[str, int]:
@@ -60,6 +54,6 @@ def first_expired_ids(database: Database, tenant: str, moment: int, limit: int) 
 
 def tenants_named_by(database: Database, rule: RetentionRule, now: int) -> list[str]:
     """Return the tenants that have rows which a rule names."""
-    clauses, params = _rule_sql(rule, now)
-    query = f"SELECT DISTINCT r.tenant FROM records r WHERE {' AND '.join(clauses)}"
-    return [tenant for (tenant,) in database.fetch(query, params)]
+    named = _named_by(rule, now)
+    query = f"SELECT DISTINCT r.tenant FROM records r WHERE {named.sql}"
+    return [tenant for (tenant,) in database.fetch(query, named.params)]

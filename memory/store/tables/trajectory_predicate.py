@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recall_loop.memory.store.tables.database import Conditions
 from recall_loop.state.records.legacy_trajectories import SCORE_PATHS, STATUS_OF_OLD_TYPE
 from recall_loop.state.scope import TRAJECTORY_FILTERS, ExecutionStatus, Filters
 
@@ -119,23 +120,19 @@ def score_sql(body: str) -> str:
     return f"coalesce({', '.join(found)})"
 
 
-def trajectory_clauses(filters: Filters) -> tuple[list[str], list[Any]]:
-    """Return SQL over a row `t` of `bodies` that holds for what the filters allow, with the values of its marks."""
-    wanted: list[str] = []
-    values: list[Any] = []
+def trajectory_clauses(filters: Filters) -> Conditions:
+    """Return SQL over a row `t` of `bodies` that holds for what the filters allow."""
+    wanted = Conditions()
     for name, texts in column_values(filters):
-        wanted.append(f"{text_sql('t.record', name)} = ?")
-        values += texts
+        wanted.add(f"{text_sql('t.record', name)} = ?", *texts)
     for name, bound in _bounds(filters):
-        wanted.append(f"{score_sql('t.record')} {_SIGNS[name][0]} ?")
-        values.append(bound)
+        wanted.add(f"{score_sql('t.record')} {_SIGNS[name][0]} ?", bound)
     if filters.scored is not None:
-        wanted.append(f"{score_sql('t.record')} IS {'NOT ' if filters.scored else ''}NULL")
+        wanted.add(f"{score_sql('t.record')} IS {'NOT ' if filters.scored else ''}NULL")
     if filters.tools_used is not None:
         tools = tuple(dict.fromkeys(filters.tools_used))
         path = f"'{_ROOT}{_TOOLS}'"
         used = f"SELECT u.value FROM json_each(t.record, {path}) u WHERE u.type = 'text'"
-        wanted.append(f"json_type(t.record, {path}) = 'array'")
-        wanted.append(f"NOT EXISTS (SELECT value FROM json_each(?) EXCEPT {used})")
-        values.append(json.dumps(tools))
-    return wanted, values
+        wanted.add(f"json_type(t.record, {path}) = 'array'")
+        wanted.add(f"NOT EXISTS (SELECT value FROM json_each(?) EXCEPT {used})", json.dumps(tools))
+    return wanted
