@@ -44,8 +44,8 @@ class StoreReading:
 
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing, out of scope or expired is left out."""
-        wanted, predicate = checked_ids(ids), self._readable(scope)
-        found = record_queries.read_by_id(self._tables(predicate.tenant), predicate, wanted)
+        wanted = checked_ids(ids)
+        found = record_queries.read_by_id(*self._readable(scope), wanted)
         return [found[record_id] for record_id in wanted if record_id in found]
 
     def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
@@ -60,8 +60,7 @@ class StoreReading:
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
     ) -> int:
         """Return how many records `scan` would give."""
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.count_matching(self._tables(predicate.tenant), predicate)
+        return record_queries.count_matching(*self._readable(scope, filters, content_types))
 
     def scan(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
@@ -72,8 +71,7 @@ class StoreReading:
 
         Records that are written while it runs may or may not be given; the order is stable.
         """
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.iterate_records(self._tables(predicate.tenant), predicate)
+        return record_queries.iterate_records(*self._readable(scope, filters, content_types))
 
     def page(
         self,
@@ -92,8 +90,7 @@ class StoreReading:
         Raises:
             InvalidInputError: an unknown content type, or none at all.
         """
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_page(self._tables(predicate.tenant), predicate, after, limit)
+        return record_queries.read_page(*self._readable(scope, filters, content_types), after, limit)
 
     def newest(
         self,
@@ -111,8 +108,7 @@ class StoreReading:
         Raises:
             InvalidInputError: an unknown content type, or none at all; `after` is none of a page before.
         """
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_newest(self._tables(predicate.tenant), predicate, after, limit)
+        return record_queries.read_newest(*self._readable(scope, filters, content_types), after, limit)
 
     def history(self, record_id: str, *, tenant: str = DEFAULT_TENANT) -> list[RecordVersion]:
         """Return the changes of a record, oldest first, as far back as `history_days` says (API-3).
@@ -135,11 +131,11 @@ class StoreReading:
         """Return the records that a record is connected with, within `scope`; None where it isn't there."""
         check_id(record_id)
         records = self.get([record_id], scope=scope)
-        return read_relations(self._tables(scope.tenant), self._readable(scope), records[0]) if records else None
+        return read_relations(*self._readable(scope), records[0]) if records else None
 
     def recalls(self, record_id: str, *, scope: Scope) -> RecallFigures:
         """Return how often a record was among the facts of a retrieval (PAGE-1); never, where it isn't in `scope`."""
-        return read_recalls(self._tables(scope.tenant), self._readable(scope), record_id, self._session.recalls)
+        return read_recalls(*self._readable(scope), record_id, self._session.recalls)
 
     def count_recalls(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> None:
         """Count one retrieval that gave these records; written within ten seconds, or when the store is closed.
@@ -190,8 +186,7 @@ class StoreReading:
         content_types: ContentTypeNames | None = None,
     ) -> list[Any]:
         """Return the distinct values of an attribute, such as `item.namespace`; records without it are left out."""
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.distinct_attribute(self._tables(predicate.tenant), predicate, path)
+        return record_queries.distinct_attribute(*self._readable(scope, filters, content_types), path)
 
     def token_source(self, tenant: str) -> StoredTokens | None:
         """Return the token vectors of a tenant; None where the embedder gives none.
@@ -224,9 +219,10 @@ class StoreReading:
         scope: Scope | None,
         filters: Filters | None = None,
         content_types: ContentTypeNames | None = None,
-    ) -> Predicate:
-        """Return the predicate for what may be read now: records that have expired are forgotten (LIVE-7)."""
-        return self._predicate(scope, filters, content_types).unexpired(now_microseconds())
+    ) -> tuple[Database, Predicate]:
+        """Return the tables of a tenant, and what may be read of them now: expired records are forgotten (LIVE-7)."""
+        predicate = self._predicate(scope, filters, content_types)
+        return self._tables(predicate.tenant), predicate.unexpired(now_microseconds())
 
 
 def check_id(record_id: object, field: str = "record_id") -> None:

@@ -14,6 +14,7 @@ import sys
 import time
 import zlib
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 from recall_loop.memory.store.files.store_files import (
@@ -246,10 +247,8 @@ def folders_aside(store: Path) -> list[Path]:
 
 
 def _free_name(store: Path) -> Path:
-    number = 1
-    while (store / f"{ASIDE_FOLDER}{number}").exists():
-        number += 1
-    return store / f"{ASIDE_FOLDER}{number}"
+    names = (store / f"{ASIDE_FOLDER}{number}" for number in count(1))
+    return next(name for name in names if not name.exists())
 
 
 def copy_database(folder: Path) -> Path:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -41,10 +42,8 @@ def quarantined_sidecars(store: Path) -> list[Path]:
 
 def quarantine_name(store: Path) -> str:
     """Return the next free name for a damaged sidecar."""
-    number = 1
-    while any(store.glob(f"sidecar.damaged-{number}*")):
-        number += 1
-    return f"sidecar.damaged-{number}.sqlite3"
+    free = next(number for number in count(1) if not any(store.glob(f"sidecar.damaged-{number}*")))
+    return f"sidecar.damaged-{free}.sqlite3"
 
 
 if sys.platform == "win32":
