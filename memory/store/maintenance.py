@@ -55,7 +55,7 @@ class Maintenance:
                     if chroma is not None:
                         chroma.ping()
                 except ChromaError as error:
-                    self._session.degrade(error)
+                    self._session.connection.degrade(error)
         return self._session.degraded_detail
 
     def info(self) -> dict[str, Any]:

@@ -184,7 +184,7 @@ class MemoryStore(StoreWriting):
         try:
             self._session.connection.connect()
         except ChromaError as error:
-            self._session.degrade(error)
+            self._session.connection.degrade(error)
         except BaseException:
             self.close()
             raise

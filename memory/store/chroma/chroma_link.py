@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
@@ -16,7 +18,7 @@ RETRY_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
-class ChromaLink:
+class ChromaLink(ABC):
     """A Chroma that may fail, and be tried again.
 
     Attributes:
@@ -38,6 +40,14 @@ class ChromaLink:
         if self.detail != previous:
             _log.warning("the store works without Chroma: %s", self.detail)
         self._failed_at = time.monotonic()
+
+    @abstractmethod
+    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
+        """Give Chroma for a search, or None while it can't be used."""
+
+    @abstractmethod
+    def unsent_rowids(self, tenant: str) -> list[int] | None:
+        """Return rows of a tenant that Chroma may not have yet; None where they are too many to be compared."""
 
     @property
     def failed_recently(self) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.vectors import dot_products, find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+    from recall_loop.memory.store.chroma.chroma_link import ChromaLink
     from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
     from recall_loop.memory.store.index.vectors import VectorTable
     from recall_loop.memory.store.tables.database import Database
@@ -121,17 +122,12 @@ class ViewSource(Protocol):
     cache: TenantCaches
 
     @property
+    def connection(self) -> ChromaLink:
+        """The connection to Chroma."""
+
+    @property
     def dimension(self) -> int:
         """Length of a vector."""
-
-    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
-        """Give the Chroma side, or None while the store works without it."""
-
-    def degrade(self, error: ChromaError) -> None:
-        """Note that Chroma failed."""
-
-    def unsent_rowids(self, tenant: str) -> list[int] | None:
-        """Return rows of a tenant that Chroma may not have yet; None where they are too many to be compared."""
 
 
 def search_chroma(
@@ -139,12 +135,12 @@ def search_chroma(
 ) -> list[list[int]]:
     """Return up to `wanted` allowed rowids per query; fewer where Chroma's best hold no more of them."""
     if wanted:
-        with source.searching() as chroma:
+        with source.connection.searching() as chroma:
             try:
                 if chroma is not None:
                     return _masked(source, chroma, tenant, queries, allowed, wanted)
             except ChromaError as error:
-                source.degrade(error)
+                source.connection.degrade(error)
     return [[] for _ in queries]
 
 

@@ -174,7 +174,7 @@ class View:
         allowed = self.rowids()
         wanted = min(limit, len(allowed))
         # Asked for first: what isn't among them by now, Chroma has.
-        unsent = self._source.unsent_rowids(self.predicate.tenant)
+        unsent = self._source.connection.unsent_rowids(self.predicate.tenant)
         late = np.isin(allowed, np.asarray([] if unsent is None else unsent, dtype=np.int64))
         sent, found = allowed[~late], list[list[int]]([[] for _ in queries])
         if unsent is not None:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_link import ChromaLink
@@ -153,9 +155,9 @@ class ChromaConnection(ChromaLink):
             "write or open; repeating the call is safe"
         )
 
+    @override
     @contextmanager
     def searching(self) -> Iterator[ChromaIndex | None]:
-        """Give Chroma for a search, or None while it can't be used."""
         self._lock.check_process()
         if self.chroma is not None and self.reason is None and not self._files.read_only:
             yield self._checked()

@@ -117,21 +117,13 @@ class StoreSession:
             try:
                 rows = chroma.get([found[0][0]]) if chroma is not None and found else []
             except ChromaError as error:
-                self.degrade(error)
+                self.connection.degrade(error)
                 return None
         return next((row.record for row in rows if row.is_sound and row.commit_number == found[0][1]), None)
-
-    def degrade(self, error: ChromaError) -> None:
-        """Note that Chroma failed; see `degraded_reason`."""
-        self.connection.degrade(error)
 
     def searching(self) -> AbstractContextManager[ChromaIndex | None]:
         """Give Chroma for a search, or None while it can't be used."""
         return self.connection.searching()
-
-    def unsent_rowids(self, tenant: str) -> list[int] | None:
-        """Return rows of a tenant that Chroma may not have yet; None where they are too many to be compared."""
-        return self.connection.unsent_rowids(tenant)
 
     def check_writable(self) -> None:
         """Raise `StoreReadOnlyError` where the store is open for reading only."""

@@ -121,7 +121,7 @@ def embedded_anew(path: Path, theirs: bool) -> Iterator[MemoryStore]:
 @contextmanager
 def without_chroma(path: Path, theirs: bool) -> Iterator[MemoryStore]:
     with fresh(path, theirs) as store:
-        store._session.degrade(ChromaError("gone"))
+        store._session.connection.degrade(ChromaError("gone"))
         assert store.degraded_reason
         yield store
 
