@@ -29,7 +29,6 @@ from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (
     routes_bulk,
     routes_erasure,
-    routes_forgetting,
     routes_memory,
     routes_page,
     routes_records,
@@ -87,7 +86,6 @@ ROUTERS = (
     routes_records.router,
     routes_trajectories.router,
     routes_erasure.router,
-    routes_forgetting.router,
     routes_page.router,
 )
 

@@ -38,8 +38,7 @@ from recall_loop.service.mcp import mcp_prompts, mcp_resources
 from recall_loop.service.mcp.mcp_models import ToolErrorDetail
 from recall_loop.service.mcp.mcp_specs import TOOL_SPECS, ToolSpec
 from recall_loop.service.mcp.mcp_tools import ToolContext, ToolProgress, ToolResult
-from recall_loop.service.mcp.pending_requests import PendingRequests, SettlingStream
-from recall_loop.service.mcp.unreadable_messages import AnsweringStream
+from recall_loop.service.mcp.stdio_streams import AnsweringStream, PendingRequests, SettlingStream
 from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.scope import Scope

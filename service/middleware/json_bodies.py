@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from recall_loop.service.core.problems import CheckedQueryParams
+from recall_loop.service.middleware.dependencies import JsonBody
 from recall_loop.state.errors import InvalidInputError
 
 _SHOWN_CHARACTERS = 200
@@ -57,3 +59,10 @@ class UniqueKeysRoute(APIRoute):
                 raise
 
         return handler
+
+
+def json_router(prefix: str = "", *tags: str, route_class: type[APIRoute] = UniqueKeysRoute) -> APIRouter:
+    """Return a router whose routes take JSON, and in their address only the parameters that they have."""
+    return APIRouter(
+        prefix=prefix, tags=list(tags), dependencies=[JsonBody, CheckedQueryParams], route_class=route_class
+    )

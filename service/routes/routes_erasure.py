@@ -1,4 +1,4 @@
-"""`POST /api/memory/erasure`: everything of a user, an agent, a conversation or the tenant, gone (STORE-6)."""
+"""Records erased for good: all of an owner (STORE-6), or what filters or a rule name, counted first (LIVE-7)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import logging
 import time
 from enum import StrEnum
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.core.deadline import current_executor, run_blocking
-from recall_loop.service.core.problems import CheckedQueryParams, json_response
-from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, ServiceDep, StoreDep
-from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
+from recall_loop.service.core.deadline import blocking, current_executor, run_blocking
+from recall_loop.service.core.problems import json_response
+from recall_loop.service.middleware.dependencies import AdminDep, ServiceDep, StoreDep
+from recall_loop.service.middleware.json_bodies import json_router
+from recall_loop.service.models.record_models import ForgetResult
+from recall_loop.service.models.search_models import ScopeFields
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
-from recall_loop.state.scope import Scope
-from recall_loop.state.types import Identifier
+from recall_loop.state.scope import Filters, RetentionRule, Scope
+from recall_loop.state.types import ContentTypes, Identifier
 
-router = APIRouter(
-    prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
-)
+router = json_router("/api/memory", "erasure")
 _log = logging.getLogger(__name__)
 # A reader holds old pages for the length of one read.
 _TRIES, _PAUSE_SECONDS = 8, 0.25
@@ -125,3 +124,35 @@ def _describe_remains(store: MemoryStore, *, compacted: bool) -> str:
         return _IN_POSTGRESQL + (_ON_SERVER if store.maintenance.url else "")
     words = _COMPACTED if compacted else _NOT_YET
     return words + (_ON_SERVER if store.maintenance.url else "")
+
+
+class ForgetRequest(ScopeFields):
+    """Which records of the tenant are forgotten: all that is given must hold, and filters, types or a rule must be."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"rule": {"speech_acts": ["acknowledgement"], "older_than_days": 7}, "dry_run": True}]
+        }
+    )
+
+    filters: Filters | None = Field(None, description="As of a search; superseded facts go too unless this says no.")
+    content_types: ContentTypes | None = Field(None, description="Kinds of records; absent = all.")
+    rule: RetentionRule | None = Field(None, description="Kinds, roles, speech acts and age.")
+    dry_run: bool = Field(False, description="Count what would go, and delete nothing.")
+
+
+@router.post("/forget", summary="Forget records by filters or a rule", response_model=ForgetResult)
+@blocking
+def forget(body: ForgetRequest, caller: AdminDep, store: StoreDep) -> Response:
+    """Delete the records that filters, content types and a rule name, with their versions, or count them.
+
+    Needs the role `admin`. Repeating it is safe. Their bytes leave the disk with the next compaction.
+    """
+    report = store.forget(
+        body.read_scope(caller.tenant),
+        filters=body.filters,
+        rule=body.rule,
+        content_types=body.content_types,
+        dry_run=body.dry_run,
+    )
+    return json_response(ForgetResult(records=report.records, by_kind=dict(report.by_kind), dry_run=report.dry_run))

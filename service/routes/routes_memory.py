@@ -6,29 +6,26 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.memories.memory import Memory
 from recall_loop.memory.intake.files.ingest import export_line
 from recall_loop.service.core.deadline import blocking, current_executor
-from recall_loop.service.core.problems import CheckedQueryParams, json_response
+from recall_loop.service.core.problems import json_response
 from recall_loop.service.middleware.dependencies import (
     NDJSON_MEDIA_TYPES,
     CallerDep,
-    JsonBody,
     ServiceDep,
     StoreDep,
     WriterDep,
 )
-from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
+from recall_loop.service.middleware.json_bodies import json_router
 from recall_loop.service.models.memory_models import AddRequest, AddResponse, add_response
 from recall_loop.service.models.record_models import ExportParams, MemoryOverview
 from recall_loop.state.scope import Filters, Scope
 
-router = APIRouter(
-    prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
-)
+router = json_router("/api/memory", "memory")
 _LINES_AT_ONCE = 100
 _LINES: dict[str, Any] = {
     NDJSON_MEDIA_TYPES[0]: {

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, get_args
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope as AsgiScope
 
 from recall_loop.memory.store.tables.prepared_records import WriteStatus
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
-    CheckedQueryParams,
     ProblemError,
     json_response,
     not_found_problem,
     problem_responses,
 )
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
-from recall_loop.service.middleware.record_addresses import RecordRoute
+from recall_loop.service.middleware.dependencies import CallerDep, StoreDep, WriterDep
+from recall_loop.service.middleware.json_bodies import UniqueKeysRoute, json_router
 from recall_loop.service.models.record_models import (
     BatchResult,
     DeletionResult,
@@ -39,12 +40,28 @@ from recall_loop.state.records.records import AnyRecord
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
-router = APIRouter(
-    prefix="/api/memory/records",
-    tags=["records"],
-    dependencies=[JsonBody, CheckedQueryParams],
-    route_class=RecordRoute,
-)
+_PARTS = ("history", "relations")
+
+
+class RecordRoute(UniqueKeysRoute):
+    """A route of one record or of a part of it, which never takes an address of the other for its own.
+
+    A literal slash before `history` begins a part, `%2F` belongs to an id.
+    """
+
+    def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
+        """Return whether the address is this route's, as routers ask."""
+        match, found = super().matches(scope)
+        raw = scope.get("raw_path")
+        if match is Match.NONE or raw is None:
+            return match, found
+        is_part = self.path.endswith(_PARTS)
+        nested = is_part or "/" in found["path_params"].get("record_id", "")
+        names_part = nested and raw.decode("ascii", "replace").rpartition("/")[2] in _PARTS
+        return (match, found) if is_part == names_part else (Match.NONE, {})
+
+
+router = json_router("/api/memory/records", "records", route_class=RecordRoute)
 RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
 _ONE = f"/{{record_id:{ID_CONVERTOR}}}"
 

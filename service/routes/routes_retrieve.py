@@ -8,24 +8,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Request
+from fastapi import Body, Request
 from fastapi.sse import format_sse_event
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.run import retrieve, stream_retrieve
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
-from recall_loop.service.core.problems import CheckedQueryParams, logged_problem, problem_document
-from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, require_own_tenant, service_of
-from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
+from recall_loop.service.core.problems import logged_problem, problem_document
+from recall_loop.service.middleware.dependencies import Caller, CallerDep, require_own_tenant, service_of
+from recall_loop.service.middleware.json_bodies import json_router
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Identifier
 
-router = APIRouter(
-    prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute
-)
+router = json_router("/api/memory", "retrieve")
 _PING_SECONDS = 15.0
 
 EXAMPLES: dict[str, Any] = {

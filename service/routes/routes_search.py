@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.result_display import parse_profile, response_to_json
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import CheckedQueryParams, json_response
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
-from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
+from recall_loop.service.core.problems import json_response
+from recall_loop.service.middleware.dependencies import CallerDep, StoreDep
+from recall_loop.service.middleware.json_bodies import json_router
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
 
-router = APIRouter(dependencies=[JsonBody, CheckedQueryParams], route_class=UniqueKeysRoute)
+router = json_router()
 
 
 @router.post("/api/memory/search", tags=["search"], summary="Search once", response_model=SearchResults)

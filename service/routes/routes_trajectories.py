@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import Body, Path, Query
 from starlette.responses import Response
 
 from recall_loop.memory.store.store import MemoryStore
@@ -14,14 +14,13 @@ from recall_loop.memory.trajectories.scoring.pending_scores import add_trajector
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
-    CheckedQueryParams,
     ProblemError,
     json_response,
     not_found_problem,
     problem_responses,
 )
-from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
-from recall_loop.service.middleware.json_bodies import UniqueKeysRoute
+from recall_loop.service.middleware.dependencies import Caller, CallerDep, ServiceDep, StoreDep, WriterDep
+from recall_loop.service.middleware.json_bodies import json_router
 from recall_loop.service.models.search_models import ListParams, encode_cursor
 from recall_loop.service.models.trajectory_models import (
     AddTrajectoryParams,
@@ -41,12 +40,7 @@ from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType, Identifier
 
-router = APIRouter(
-    prefix="/api/trajectories",
-    tags=["trajectories"],
-    dependencies=[JsonBody, CheckedQueryParams],
-    route_class=UniqueKeysRoute,
-)
+router = json_router("/api/trajectories", "trajectories")
 RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]
 _ONE = f"/{{run_id:{ID_CONVERTOR}}}"
 _EXAMPLES: dict[str, Any] = {

@@ -84,14 +84,6 @@ def _upsert(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
     return {"outcomes": [asdict(one) for one in store.upsert(message["records"], **options)]}
 
 
-def _delete(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    return {"count": store.delete(message["ids"], tenant=message["tenant"])}
-
-
-def _erase(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    return {"count": store.erase(Scope.model_validate(message["scope"]))}
-
-
 def _forget(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
     filters, rule = message["filters"], message["rule"]
     report = store.forget(
@@ -103,18 +95,9 @@ def _forget(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
     return {"by_kind": dict(report.by_kind)}
 
 
-def _update(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    changed = store.update(message["id"], message["changes"], tenant=message["tenant"], actor=message["actor"])
-    return {"record": changed}
-
-
 def _count(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
     store.maintenance.add_recalls([(tenant, record, times, last) for tenant, record, times, last in message["rows"]])
     return {}
-
-
-def _sweep(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
-    return {"swept": asdict(store.maintenance.sweep())}
 
 
 def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
@@ -124,12 +107,14 @@ def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
 
 _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] = {
     "upsert": _upsert,
-    "delete": _delete,
-    "erase": _erase,
+    "delete": lambda store, asked: {"count": store.delete(asked["ids"], tenant=asked["tenant"])},
+    "erase": lambda store, asked: {"count": store.erase(Scope.model_validate(asked["scope"]))},
     "forget": _forget,
-    "update": _update,
+    "update": lambda store, asked: {
+        "record": store.update(asked["id"], asked["changes"], tenant=asked["tenant"], actor=asked["actor"])
+    },
     "count": _count,
-    "sweep": _sweep,
+    "sweep": lambda store, _: {"swept": asdict(store.maintenance.sweep())},
     "compact": _compact,
 }
 

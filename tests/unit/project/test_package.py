@@ -198,6 +198,5 @@ def test_everything_else_loads_without_the_extras(root: Path) -> None:
         "recall_loop.service.mcp.mcp_resources",
         "recall_loop.service.mcp.mcp_server",
         "recall_loop.service.mcp.mcp_specs",
-        "recall_loop.service.mcp.pending_requests",
-        "recall_loop.service.mcp.unreadable_messages",
+        "recall_loop.service.mcp.stdio_streams",
     ]

@@ -1,0 +1,184 @@
+"""The streams of standard input and output: no line stays without an answer, and the end of the input waits for all.
+
+A line that is no message is answered with an error, which the SDK doesn't do, and its sender would wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic import ValidationError
+
+# The protocol of its streams is private to the SDK.
+_Stream = Any
+_MARGIN_SECONDS = 1.0  # for the answer to a call that has used up its time
+
+
+class PendingRequests:
+    """The ids of requests without an answer; each call has `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds + _MARGIN_SECONDS
+        self._ids: set[str | int] = set()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def note_read(self, message: object) -> None:
+        """Note a request; one that is cancelled gets no answer."""
+        if isinstance(message, JSONRPCRequest):
+            self._ids.add(message.id)
+            self._none.clear()
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._settle((message.params or {}).get("requestId"))
+
+    def note_sent(self, message: object) -> None:
+        """Note an answer."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._settle(message.id)
+
+    def _settle(self, request_id: Any) -> None:
+        self._ids = {one for one in self._ids if one != request_id}
+        if not self._ids:
+            self._none.set()
+
+    async def wait(self) -> None:
+        """Wait until every request is answered, no longer than a call may take."""
+        try:
+            await asyncio.wait_for(self._none.wait(), self._seconds)
+        except TimeoutError:
+            return
+
+
+class _WrappedStream:
+    """A stream of the SDK that is opened and closed as the one it stands for."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Enter the stream."""
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Leave the stream."""
+        handled: bool | None = await self._stream.__aexit__(kind, error, trace)
+        return handled
+
+
+class SettlingStream(_WrappedStream):
+    """A stream to write to, which notes the answers that are sent.
+
+    Args:
+        write: the stream.
+        pending: the requests that wait for them.
+    """
+
+    def __init__(self, write: _Stream, pending: PendingRequests) -> None:
+        super().__init__(write)
+        self._pending = pending
+
+    async def send(self, message: SessionMessage) -> None:
+        """Send a message."""
+        await self._stream.send(message)
+        self._pending.note_sent(message.message)
+
+
+class AnsweringStream(_WrappedStream):
+    """The messages of a stream; what can't be read is answered with an error, and left out.
+
+    Args:
+        read: the stream.
+        write: where answers go.
+        pending: the requests for whose answers its end waits.
+    """
+
+    def __init__(self, read: _Stream, write: _Stream, pending: PendingRequests) -> None:
+        super().__init__(read)
+        self._write, self._pending = write, pending
+
+    @property
+    def last_context(self) -> Any:
+        """What the SDK keeps beside a message."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return await self._readable(self._stream.receive)
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        """Return the next message, if there is one."""
+        return await self._readable(self._stream.__anext__)
+
+    async def _readable(self, following: Callable[[], Awaitable[Any]]) -> SessionMessage | Exception:
+        try:
+            while isinstance(found := await following(), ValidationError):
+                answer = _answer(found)
+                if answer is not None:
+                    await self._write.send(SessionMessage(answer))
+        except StopAsyncIteration:
+            await self._pending.wait()
+            raise
+        message: SessionMessage | Exception = found
+        if isinstance(message, SessionMessage):
+            self._pending.note_read(message.message)
+        return message
+
+    def __aiter__(self) -> Self:
+        """Return the stream itself."""
+        return self
+
+
+def _answer(error: ValidationError) -> JSONRPCError | None:
+    """Return the answer to what can't be read; None to an empty line, a notification or an answer, which get none."""
+    found = error.errors(include_url=False)
+    first = found[0]
+    no_json = first["type"] == "json_invalid"
+    if no_json and not str(first["input"]).strip():
+        return None
+    given = [_parsed(first["input"])] if no_json else [one["input"] for one in found]
+    stated = next((each for each in given if isinstance(each, dict)), {})
+    if stated and ("method" not in stated or "id" not in stated):
+        return None
+    said = first["msg"] if no_json else "it is no request, notification or response of JSON-RPC 2.0"
+    if no_json and stated:  # Python reads what JSON as text can't hold
+        said = "it holds half of a Unicode character (a lone surrogate such as \\ud800)"
+    words = f"The message can't be read: {said}"
+    return JSONRPCError(
+        jsonrpc="2.0",
+        id=_readable_id(stated.get("id")),
+        error=ErrorData(code=PARSE_ERROR if no_json else INVALID_REQUEST, message=words),
+    )
+
+
+def _parsed(line: Any) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _readable_id(given: Any) -> int | str | None:
+    if isinstance(given, str):
+        return given if given.isprintable() else None
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
