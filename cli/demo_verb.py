@@ -105,23 +105,18 @@ def _bundled(name: str) -> list[dict[str, Any]]:
 
 
 def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, screen: RunScreen) -> None:
-    from recall_loop.graph.run import stream_retrieve
+    from recall_loop.graph.run import follow, stream_retrieve
     from recall_loop.state.errors import validate_model
     from recall_loop.state.request import RetrieveRequest
-    from recall_loop.state.result import RetrieveResult
 
     fields = {name: value for name, value in question.items() if name not in ("about", "note")}
     request = validate_model(RetrieveRequest, {"tenant": TENANT} | fields)
-    screen.rule(f"{question['about']}")
+    screen.rule(question["about"])
     for message in request.messages:
         screen.line(f"{message.author or message.role}: {message.content}", "bold")
     if question.get("note"):
         screen.line(question["note"], "dim")
-    for step in stream_retrieve(request, store=store, settings=settings):
-        if isinstance(step, RetrieveResult):
-            screen.result(step, top=_SHOWN_FACTS)
-        else:
-            screen.event(step)
+    screen.result(follow(stream_retrieve(request, store=store, settings=settings), screen.event), top=_SHOWN_FACTS)
 
 
 def _talk_a_week_later(store: MemoryStore, settings: Settings, screen: RunScreen) -> None:

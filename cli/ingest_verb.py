@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
+from recall_loop.cli.core.shared_options import (
+    add_batch_size_option,
+    add_language_option,
+    add_owner_options,
+    add_store_option,
+    add_tenant_option,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.cli.core.ingest_files import FileRun
@@ -64,16 +70,8 @@ def add_parser(subparsers: Any) -> None:
     )
     add("--dry-run", action="store_true", help="show what would be kept and the first three records; write nothing")
     whose = parser.add_argument_group("what holds for records that don't say it themselves")
-    whose.add_argument("--user", dest="user_id", metavar="U", help="user whose memory it is")
-    whose.add_argument("--agent", dest="agent_id", metavar="A", help="agent whose memory it is")
-    whose.add_argument(
-        "--conversation", dest="conversation_id", metavar="ID", help="their conversation (of messages: the file's name)"
-    )
-    whose.add_argument(
-        "--language",
-        metavar="CODE",
-        help="language of those that state none, such as nl (ISO 639-1; default: detected from each text)",
-    )
+    add_owner_options(whose, "their conversation (of messages: the file's name)")
+    add_language_option(whose, "those that state none", "each text")
     add_batch_size_option(parser, "lines")
     add("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
     add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--max-facts", metavar="N", help="maximum facts, 1 to 1000 (default: 30)")
     add("--fuzzy", metavar="N", help="typo tolerance of the searches: 0 none, 1 some, 2 high (default: 0)")
-    add_language_option(parser, "question")
+    add_language_option(parser, "the question")
     add("--max-iterations", metavar="N", help="maximum iterations, 1 to 100 (default: 10)")
     add("--reference-time", metavar="T", help="current time (default: that of the newest message, else the clock)")
     add("--goal", metavar="G", help="what the answer is for, in addition to the question")
@@ -152,10 +152,11 @@ def _print_run(
     steps: Iterator[ProgressEvent | RetrieveResult], args: argparse.Namespace, request: RetrieveRequest
 ) -> RetrieveResult:
     from recall_loop.cli.core.run_rendering import RunScreen
+    from recall_loop.graph.run import follow
     from recall_loop.text.words.tokens import query_terms
 
     screen = RunScreen()
-    result = _last(steps, screen.event if args.stream else None)
+    result = follow(steps, screen.event if args.stream else None)
     question = args.question or request.messages[-1].content
     screen.result(result, debug=bool(args.debug or args.stream), terms=query_terms(question))
     return result
@@ -163,21 +164,8 @@ def _print_run(
 
 def _print_json(steps: Iterator[ProgressEvent | RetrieveResult], *, stream: bool) -> RetrieveResult:
     from recall_loop.cli.core.screen import print_json, print_json_text
+    from recall_loop.graph.run import follow
 
-    result = _last(steps, print_json if stream else None)
+    result = follow(steps, print_json if stream else None)
     print_json_text(result.model_dump_json(indent=None if stream else 2))
     return result
-
-
-def _last(
-    steps: Iterator[ProgressEvent | RetrieveResult], on_event: Callable[[ProgressEvent], None] | None
-) -> RetrieveResult:
-    """Hand on each event, and return the result, which comes last."""
-    from recall_loop.state.result import RetrieveResult
-
-    for step in steps:
-        if isinstance(step, RetrieveResult):
-            return step
-        if on_event:
-            on_event(step)
-    raise RuntimeError("the run ended without a result")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, cast
@@ -145,6 +145,18 @@ def stream_graph(
         else:
             output = part
     yield _result(output)
+
+
+def follow(
+    steps: Iterable[ProgressEvent | RetrieveResult], on_event: Callable[[ProgressEvent], object] | None = None
+) -> RetrieveResult:
+    """Hand on each event of a stream, and return the result, which comes last."""
+    for step in steps:
+        if isinstance(step, RetrieveResult):
+            return step
+        if on_event:
+            on_event(step)
+    raise RuntimeError("the run ended without a result")
 
 
 def parse_request(request: RequestInput) -> RetrieveRequest:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recall_loop.cli.core.shared_options import LIST_FILTERS
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.scope import Filters
 
 _ATTRIBUTES = "attributes"
 _ON_ATTRIBUTE = re.compile(rf"{_ATTRIBUTES}\.(?P<path>[^=!<>]+)(?P<sign>=|!=|>=|<=|>|<)(?P<value>.*)", re.DOTALL)
@@ -41,6 +42,12 @@ def read_filters(pairs: Sequence[str], filters: dict[str, Any]) -> dict[str, Any
         else:
             filters[key] = value
     return filters
+
+
+def filters_from(pairs: Sequence[str], name: str = "filters") -> Filters | None:
+    """Return the filters of `KEY=VALUE` pairs, which errors call `name`; None where there are none."""
+    given = read_filters(pairs, {})
+    return validate_model(Filters, given, name) if given else None
 
 
 def _add_condition(pair: str, attributes: dict[str, Any]) -> None:

@@ -47,14 +47,22 @@ def add_embedder_option(group: Group) -> None:
     )
 
 
-def add_model_options(group: Group) -> None:
-    """Add `--model`, `--base-url` and `--answer`."""
+def add_owner_options(group: Group, conversation: str) -> None:
+    """Add `--agent`, `--user` and `--conversation` of what is written; `conversation` says what the last one means."""
+    add = group.add_argument
+    add("--agent", dest="agent_id", metavar="A", help="agent whose memory it is")
+    add("--user", dest="user_id", metavar="U", help="user whose memory it is")
+    add("--conversation", dest="conversation_id", metavar="ID", help=conversation)
+
+
+def add_model_options(group: Group, *, answers: bool = True) -> None:
+    """Add `--model` and `--base-url`, and `--answer` where the model `answers`."""
     add = group.add_argument
     add(
         "--model",
         dest="llm_model",
         metavar="NAME",
-        help="chat model that plans, judges and answers, also as provider:model "
+        help=f"chat model{' that plans, judges and answers' if answers else ''}, also as provider:model "
         "(default: $RECALL_LOOP_LLM_MODEL, else none)",
     )
     add(
@@ -64,12 +72,13 @@ def add_model_options(group: Group) -> None:
         help="OpenAI-compatible chat API (default: $RECALL_LOOP_LLM_BASE_URL, else OpenAI's); "
         "its key is $RECALL_LOOP_LLM_API_KEY",
     )
-    add(
-        "--answer",
-        dest="write_answer",
-        action=argparse.BooleanOptionalAction,
-        help="write an answer with citations (default: where a chat model is set)",
-    )
+    if answers:
+        add(
+            "--answer",
+            dest="write_answer",
+            action=argparse.BooleanOptionalAction,
+            help="write an answer with citations (default: where a chat model is set)",
+        )
 
 
 def add_tenant_option(group: Group, *, required: bool = False) -> None:
@@ -109,12 +118,12 @@ def add_types_option(group: Group, default: str) -> None:
     )
 
 
-def add_language_option(group: Group, what: str) -> None:
-    """Add `--language`, that of `what` is asked."""
+def add_language_option(group: Group, what: str, source: str = "its words") -> None:
+    """Add `--language`, that of `what`; without it `source` tells the language."""
     group.add_argument(
         "--language",
         metavar="CODE",
-        help=f"language of the {what}, such as nl (ISO 639-1; default: detected from its words)",
+        help=f"language of {what}, such as nl (ISO 639-1; default: detected from {source})",
     )
 
 
@@ -205,6 +214,15 @@ def not_blank(text: str) -> str:
 def comma_separated(text: str) -> tuple[str, ...]:
     """Return the names in a comma-separated list."""
     return tuple(name.strip() for name in text.split(","))
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """Return the whole numbers in a comma-separated list."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        message = f"got {text!r}; allowed: whole numbers separated by commas, such as 5,10,20"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def bounded_int(low: int, high: int) -> Callable[[str], int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from recall_loop.cli.core.shared_options import Group, bounded_int, comma_separated
+from recall_loop.cli.core.shared_options import Group, bounded_int, comma_separated, whole_numbers
 
 if TYPE_CHECKING:  # loaded when a verb runs
     from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
@@ -35,7 +34,11 @@ def add_setting_option(group: Group) -> None:
 def add_question_options(group: Group) -> None:
     """Add the cuts and the choice of questions: `--k`, `--categories`, `--unscored`."""
     group.add_argument(
-        "--k", type=_cutoffs, default=DEFAULT_CUTS, metavar="K,..", help="cutoffs of recall and all (default: 5,10,20)"
+        "--k",
+        type=whole_numbers,
+        default=DEFAULT_CUTS,
+        metavar="K,..",
+        help="cutoffs of recall and all (default: 5,10,20)",
     )
     group.add_argument(
         "--categories", type=comma_separated, metavar="A,..", help="only questions of these categories (default: all)"
@@ -89,11 +92,3 @@ def warn_of_unloaded_gold(dataset: Dataset, questions: Sequence[LabelledQuestion
     sys.stderr.write(
         sanitize(f"warning: {dataset.name}, loaded with --kinds {dataset.kinds.value}: {'; '.join(parts)}") + "\n"
     )
-
-
-def _cutoffs(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        message = f"got {text!r}; allowed: whole numbers separated by commas, such as 5,10,20"
-        raise argparse.ArgumentTypeError(message) from None

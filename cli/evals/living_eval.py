@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.progress_bars import stage_progress
-from recall_loop.cli.core.shared_options import Group, comma_separated
+from recall_loop.cli.core.shared_options import Group, comma_separated, whole_numbers
 from recall_loop.cli.evals.eval_options import DEFAULT_CUTS
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
@@ -29,7 +29,9 @@ def add_living_options(parser: Any) -> None:
     """Add the options that only lives have."""
     group: Group = parser.add_argument_group("scripted lives (--format living)")
     group.add_argument("--part", choices=_PARTS, help="the half of all kinds and sentences to use (default: dev)")
-    group.add_argument("--sizes", type=_sizes, metavar="N,..", help="records around each life (default: 0,20,200,2000)")
+    group.add_argument(
+        "--sizes", type=whole_numbers, metavar="N,..", help="records around each life (default: 0,20,200,2000)"
+    )
     group.add_argument(
         "--languages", type=comma_separated, metavar="A,..", help="of en, de, es, fr, zh and ru (default: all)"
     )
@@ -62,7 +64,6 @@ def run_living(args: argparse.Namespace) -> int:
     """Ask the lives, print the report, and return the exit code 0."""
     from recall_loop.cli.core.screen import make_console
     from recall_loop.evals.living import life_report
-    from recall_loop.evals.living.life_examples import life_line
     from recall_loop.evals.living.life_runner import LivingOptions, run_lives
     from recall_loop.evals.living.real_conversations import false_corrections
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
@@ -80,7 +81,7 @@ def run_living(args: argparse.Namespace) -> int:
         for answer in run_lives(lives, options, store, settings=settings, progress=progress):
             answers.append(answer)
             if lines:
-                lines.write(json.dumps(life_line(answer), ensure_ascii=False) + "\n")
+                lines.write(json.dumps(life_report.life_line(answer), ensure_ascii=False) + "\n")
         if conversations:
             asked = _CONVERSATION_QUESTIONS
             found = false_corrections(conversations, asked, store, settings=settings, seed=args.seed, progress=progress)
@@ -117,11 +118,3 @@ def _conversations(path: Path | None) -> Dataset | None:
     from recall_loop.evals.datasets.datasets import load_dataset
 
     return load_dataset(path, "messages") if path else None
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        message = f"got {text!r}; allowed: whole numbers with commas between, such as 0,200,2000"
-        raise argparse.ArgumentTypeError(message) from None

@@ -76,7 +76,7 @@ def _add_mode_options(group: Group) -> None:
         help="vector: meaning; fts: words; hybrid: both; auto: what fits the query (default: auto)",
     )
     add("--fuzzy", metavar="N", help="typo tolerance: 0 none, 1 some, 2 high; not in mode vector (default: 0)")
-    add_language_option(group, "query")
+    add_language_option(group, "the query")
     add("--limit", default=10, metavar="N", help="maximum results of each type, 1 to 1000 (default: %(default)s)")
     _add_off(group, "--no-limit-per-type", "limit_per_type", "one limit for all types together (default: off)")
     add("--reference-time", metavar="T", help="now, for `< 3 days` at the end of the query (default: the clock)")

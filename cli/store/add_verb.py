@@ -8,7 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.shared_options import add_json_option, add_store_option, add_tenant_option
+from recall_loop.cli.core.shared_options import (
+    add_json_option,
+    add_language_option,
+    add_model_options,
+    add_owner_options,
+    add_store_option,
+    add_tenant_option,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
@@ -37,27 +44,13 @@ def add_parser(subparsers: Any) -> None:
     add_store_option(parser)
     add_tenant_option(parser)
     whose = parser.add_argument_group("whose it is")
-    whose.add_argument("--agent", dest="agent_id", metavar="A", help="agent whose memory it is")
-    whose.add_argument("--user", dest="user_id", metavar="U", help="user whose memory it is")
-    whose.add_argument("--conversation", dest="conversation_id", metavar="ID", help="conversation that it is part of")
+    add_owner_options(whose, "conversation that it is part of")
     whose.add_argument("--session", metavar="ID", help="part of the conversation")
-    parser.add_argument(
-        "--language",
-        metavar="CODE",
-        help="language of what states none, such as nl (ISO 639-1; default: detected from each text)",
-    )
+    add_language_option(parser, "what states none", "each text")
     parser.add_argument(
         "--infer", action="store_true", help="draw facts from the messages, by a chat model (default: off)"
     )
-    parser.add_argument(
-        "--model", dest="llm_model", metavar="NAME", help="the chat model (default: $RECALL_LOOP_LLM_MODEL, else none)"
-    )
-    parser.add_argument(
-        "--base-url",
-        dest="llm_base_url",
-        metavar="URL",
-        help="OpenAI-compatible chat API (default: $RECALL_LOOP_LLM_BASE_URL, else OpenAI's)",
-    )
+    add_model_options(parser, answers=False)
     add_json_option(parser)
 
 

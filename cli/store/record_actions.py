@@ -7,12 +7,11 @@ import json
 from typing import Any
 
 from recall_loop.cli.core.common import open_store, scope_from
-from recall_loop.cli.core.filter_pairs import read_filters
+from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.screen import Screen, print_json
 from recall_loop.memory.intake.files.ingest import export_line
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
-from recall_loop.state.scope import Filters
 from recall_loop.state.settings.settings import Settings
 
 # Fields whose values aren't text.
@@ -21,8 +20,7 @@ _JSON_FIELDS = frozenset({"attributes", "blocks", "confidence", "position", "sou
 
 def list_records(args: argparse.Namespace, settings: Settings) -> int:
     """Print a page of records, newest first (API-1)."""
-    given = read_filters(args.filter, {})
-    filters = validate_model(Filters, given, "--filter") if given else None
+    filters = filters_from(args.filter, "--filter")
     with open_store(settings, read_only=True) as store:
         page = store.newest(scope_from(args, settings), filters, args.content_types, after=args.after, limit=args.limit)
     if args.json:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from recall_loop.cli.core.common import atomic_output, open_store, scope_from, store_path
-from recall_loop.cli.core.filter_pairs import read_filters
+from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.progress_bars import Advance, progress_bar, rebuild_progress
 from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
@@ -78,10 +78,10 @@ def export(args: argparse.Namespace, settings: Settings) -> int:
 
 def _export_filters(pairs: Sequence[str]) -> Filters | None:
     """Return the conditions on records; None where there are none, for then superseded facts are exported too."""
-    given = read_filters(pairs, {})
-    if "min_similarity" in given:
-        raise InvalidInputError("--filter min_similarity", given["min_similarity"], "nothing: an export asks no query")
-    return validate_model(Filters, given, "filters") if given else None
+    filters = filters_from(pairs)
+    if filters and filters.min_similarity is not None:
+        raise InvalidInputError("--filter min_similarity", filters.min_similarity, "nothing: an export asks no query")
+    return filters
 
 
 def verify(args: argparse.Namespace, settings: Settings) -> int:
@@ -192,11 +192,10 @@ def sweep(args: argparse.Namespace, settings: Settings) -> int:
 def forget(args: argparse.Namespace, settings: Settings) -> int:
     """Delete the records that filters, types and a rule name, or count them (LIVE-7)."""
     given = given_fields(args, RetentionRule.model_fields)
-    filters = read_filters(args.filter, {})
     with open_store(settings, read_only=args.dry_run) as store:
         report = store.forget(
             scope_from(args, settings),
-            filters=validate_model(Filters, filters, "filters") if filters else None,
+            filters=filters_from(args.filter),
             rule=validate_model(RetentionRule, given) if given else None,
             content_types=args.content_types,
             dry_run=args.dry_run,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.cli.talk.fact_notes import RECALLED, NotedFact, is_own_echo, is_statement, note_facts
 from recall_loop.graph.memories.memory import Memory
-from recall_loop.graph.run import stream_retrieve
+from recall_loop.graph.run import follow, stream_retrieve
 from recall_loop.memory.intake.conversations.additions import AddResult
 from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult
 from recall_loop.memory.store.encoding.derivation import derive_id
@@ -185,11 +185,8 @@ class Conversation:
             fields["write_answer"] = False  # there is nothing to answer
         request = validate_model(RetrieveRequest, fields | self._scope)
         events: list[ProgressEvent] = []
-        for step in stream_retrieve(request, store=self.memory.store, settings=self.memory.settings):
-            if isinstance(step, RetrieveResult):
-                return step, tuple(events)
-            events.append(step)
-        raise RuntimeError("the run ended without a result")
+        steps = stream_retrieve(request, store=self.memory.store, settings=self.memory.settings)
+        return follow(steps, events.append), tuple(events)
 
     def _write(self, text: str, reply: str, at: datetime) -> AddResult:
         """Write both messages in one call: neither is kept without the other."""

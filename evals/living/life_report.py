@@ -90,6 +90,41 @@ def _by(
     return {name: figures(group) for name, group in groups.items()}
 
 
+def life_line(answer: LifeAnswer) -> dict[str, Any]:
+    """Return one question's line of a `--per-question` file, which `recall-loop calibrate --replay` reads, too.
+
+    `gold` names one record that holds the answer, the first that was found: any of them is enough.
+    """
+    question, rank = answer.question, answer.rank
+    found = answer.ids[rank - 1] if rank else next(iter(question.gold), None)
+    return {
+        "id": f"{question.id}@{answer.size}",
+        "collection": answer.life.group,
+        "set": f"lives among {answer.size}",
+        "category": question.scenario.value,
+        "kind": question.kind,
+        "form": question.form.value,
+        "language": answer.life.language,
+        "alone": answer.life.alone,
+        "size": answer.size,
+        "question": question.question,
+        "ids": answer.ids,
+        "gold": [found] if found else [],
+        "answerable": question.answerable,
+        "rank": rank,
+        "older_rank": answer.older_rank,
+        "superseded": sorted(answer.superseded),
+        "counts": dict(answer.counts),
+        "context": list(answer.context_ids),
+        "all_gold": sorted(question.gold) if question.answerable else [],
+        "facts": [[name, score, similarity, *alignment] for name, score, similarity, alignment in answer.facts],
+        "confidence": answer.score,
+        "confidence_label": answer.label,
+        "confidence_detail": dict(answer.confidence),
+        "latency_ms": answer.latency_ms,
+    }
+
+
 def show(report: Mapping[str, Any], console: Console) -> None:
     """Print the report as tables."""
     console.print(_wanted_table(report))

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from recall_loop.graph.builder import build_graph
-from recall_loop.graph.run import stream_graph
+from recall_loop.graph.run import follow, stream_graph
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts, RunInputs
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.result import RecalledFact, RetrieveResult
+from recall_loop.state.result import RecalledFact
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.words.tokens import jaccard, query_terms
@@ -138,18 +138,16 @@ class LoopPolicy:
         A written answer is left out where there is no language model, so that a log of requests that asked for
         one can be replayed.
         """
-        calls, result = CallLog(self.settings.repeat_similarity), None
+        calls = CallLog(self.settings.repeat_similarity)
         unanswered = {"write_answer": None} if self.settings.llm_model is None else {}
         asked = request.model_copy(update=({"debug": True} if self.traced else {}) | unanswered)
-        for item in stream_graph(self._graph, RunInputs(asked, store)):
-            if isinstance(item, RetrieveResult):
-                result = item
-            else:
-                calls.note(item)
-                if self.on_event:
-                    self.on_event(item)
-        if result is None:
-            raise RuntimeError(f"request {request.id}: the run ended without a result")
+
+        def note(event: ProgressEvent) -> None:
+            calls.note(event)
+            if self.on_event:
+                self.on_event(event)
+
+        result = follow(stream_graph(self._graph, RunInputs(asked, store)), note)
         confidence, metadata = result.confidence, result.metadata
         return PolicyResult(
             facts=result.facts,

@@ -39,6 +39,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import AnyRecord, Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Role, ScopeMode, StopReason
@@ -98,18 +99,20 @@ class ToolResult:
 
 def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: ReportProgress) -> ToolResult:
     """Run the loop, and report every iteration."""
-    from recall_loop.graph.run import stream_retrieve  # what only adds and searches needs no LangGraph
+    from recall_loop.graph.run import follow, stream_retrieve  # what only adds and searches needs no LangGraph
 
     request = _retrieve_request(context.scope, arguments)
     most = float(request.max_iterations or context.settings.max_iterations)
-    for step in stream_retrieve(request, store=context.store, settings=context.settings, llm=context.llm):
-        if isinstance(step, RetrieveResult):
-            context.on_result(request, step)
-            return ToolResult(_result_text(step), step)
-        if step["type"] == "novelty":
-            found = f"{step['new_facts']} new, {step['unique_facts']} in all, coverage {step['coverage']:.2f}"
-            report(ToolProgress(step["iteration"], most, f"iteration {step['iteration']}: {found}"))
-    raise RuntimeError("the run ended without a result")
+
+    def note(event: ProgressEvent) -> None:
+        if event["type"] == "novelty":
+            found = f"{event['new_facts']} new, {event['unique_facts']} in all, coverage {event['coverage']:.2f}"
+            report(ToolProgress(event["iteration"], most, f"iteration {event['iteration']}: {found}"))
+
+    steps = stream_retrieve(request, store=context.store, settings=context.settings, llm=context.llm)
+    result = follow(steps, note)
+    context.on_result(request, result)
+    return ToolResult(_result_text(result), result)
 
 
 def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveRequest:
