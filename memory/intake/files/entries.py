@@ -14,7 +14,7 @@ from recall_loop.memory.intake.formats.detection import LINE_FORMATS, DetectedFo
 from recall_loop.memory.intake.formats.locomo import load_samples, sample_documents
 from recall_loop.memory.intake.formats.message_lists import read_messages
 from recall_loop.memory.intake.formats.slack_export import read_slack
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, file_title, with_epoch_times
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, file_title, with_epoch_times
 from recall_loop.memory.intake.formats.text_notes import read_markdown, read_text
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.store.encoding.derivation import derive_kind
@@ -117,7 +117,7 @@ def _items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[t
 def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[SourceItem]:
     document = detected.document
     readers: dict[str, Callable[[], Iterator[SourceItem]]] = {
-        "records": lambda: _listed(document if isinstance(document, list) else [document]),
+        "records": lambda: _listed(as_list(document)),
         "openai": lambda: read_messages(document, owner.conversation_id or file_title(path)),
         "langchain": lambda: read_messages(document, owner.conversation_id or file_title(path)),
         "chatgpt": lambda: read_chatgpt(document),

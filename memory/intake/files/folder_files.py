@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from recall_loop.memory.intake.formats.conversation_parts import folder_parts
+from recall_loop.memory.intake.formats.export_files import folder_parts
 from recall_loop.memory.intake.formats.slack_export import is_slack_folder
 
 REJECTS_SUFFIX = ".rejects.jsonl"

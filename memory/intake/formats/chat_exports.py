@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, epoch_time
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, listed
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 from recall_loop.state.errors import display_value
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
@@ -33,7 +33,7 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
     """
     number = 0
     first = _first_conversations(document)
-    for conversation in _conversations(document):
+    for conversation in as_list(document):
         mapping = conversation.get("mapping") if isinstance(conversation, Mapping) else None
         if not isinstance(mapping, Mapping):
             number += 1
@@ -61,7 +61,7 @@ def _first_conversations(document: Any) -> dict[str, str]:
     """
     shown: dict[str, tuple[str, str]] = {}
     shared: set[str] = set()
-    for conversation in filter(lambda one: isinstance(one, Mapping), _conversations(document)):
+    for conversation in filter(lambda one: isinstance(one, Mapping), as_list(document)):
         mapping = as_mapping(conversation.get("mapping"))
         name = _chatgpt_conversation(conversation)
         mine = (epoch_time(conversation.get("create_time")) or "9999", name or "")
@@ -102,7 +102,7 @@ def _chatgpt_outcome(
     if content.get("content_type") not in ("text", "multimodal_text"):
         return _HIDDEN
     parts = content.get("parts")
-    texts = [_part_text(part) for part in (parts if isinstance(parts, list) else [])]
+    texts = [_part_text(part) for part in listed(parts)]
     text = _MARK.sub(_shown, "\n".join(filter(None, texts))).strip()
     message_id, name = to_text(message.get("id")), _chatgpt_conversation(conversation)
     if message_id is not None and name and first.get(message_id, name) != name:
@@ -129,7 +129,7 @@ def _shown(mark: re.Match[str]) -> str:
 def read_claude(document: Any) -> Iterator[SourceItem]:
     """Yield the messages of a Claude export, and the texts that were attached to them as archival entries."""
     number = 0
-    for conversation in _conversations(document):
+    for conversation in as_list(document):
         messages = conversation.get("chat_messages") if isinstance(conversation, Mapping) else None
         if not isinstance(messages, list):
             number += 1
@@ -154,7 +154,7 @@ def _claude_outcomes(
     owner = conversation.get("uuid")
     yield _message(message.get("uuid"), _claude_text(message), role, owner, created_at, conversation.get("name"))
     attachments = message.get("attachments")
-    for at, attachment in enumerate(attachments if isinstance(attachments, list) else []):
+    for at, attachment in enumerate(listed(attachments)):
         text = to_text(as_mapping(attachment).get("extracted_content"))
         if text is not None:
             yield {
@@ -170,7 +170,7 @@ def _claude_outcomes(
 def _claude_text(message: Mapping[str, Any]) -> str:
     """Return the text of a message's blocks, without thoughts and tools; of older exports its only text."""
     content = message.get("content")
-    blocks = [as_mapping(block) for block in (content if isinstance(content, list) else [])]
+    blocks = [as_mapping(block) for block in listed(content)]
     texts = [str(block.get("text") or "").strip() for block in blocks if block.get("type") == "text"]
     return "\n".join(filter(None, texts)) or str(message.get("text") or "").strip()
 
@@ -206,10 +206,6 @@ def _message(
         "created_at": created_at,
         "attributes": {"title": title} if isinstance(title, str) and title.strip() else {},
     }
-
-
-def _conversations(document: Any) -> list[Any]:
-    return document if isinstance(document, list) else [document]
 
 
 def _invalid(number: int, value: Any, reason: str) -> SourceItem:

@@ -9,12 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.formats.conversation_parts import (
-    conversation_parts,
-    folder_parts,
-    read_archive_parts,
-    read_folder_parts,
-)
+from recall_loop.memory.intake.formats.export_files import conversation_parts, folder_parts, read_conversations
 from recall_loop.memory.intake.formats.foreign_files import (
     HEAD_BYTES,
     check_signature,
@@ -23,7 +18,7 @@ from recall_loop.memory.intake.formats.foreign_files import (
 )
 from recall_loop.memory.intake.formats.message_lists import is_conversation, is_langchain, is_openai
 from recall_loop.memory.intake.formats.slack_export import is_slack, is_slack_folder
-from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+from recall_loop.memory.intake.formats.source_items import UnreadableFileError, as_list
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
@@ -122,8 +117,7 @@ def _folder(path: Path, wanted: str) -> DetectedFormat:
     if not parts:
         what = "a link to a folder" if path.is_symlink() else "a folder"
         raise UnreadableFileError(path, what, "name its files, or it alone to `recall-loop ingest`")
-    document = read_folder_parts(path, parts)
-    return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
+    return _of_conversations(path, parts, wanted)
 
 
 def _archive(path: Path, wanted: str) -> DetectedFormat:
@@ -133,12 +127,12 @@ def _archive(path: Path, wanted: str) -> DetectedFormat:
     parts = conversation_parts(names)
     if not parts:
         raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
-    document = read_archive_parts(path, parts)
+    return _of_conversations(path, parts, wanted)
+
+
+def _of_conversations(path: Path, parts: list[str], wanted: str) -> DetectedFormat:
+    document = read_conversations(path, parts)
     return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
-
-
-def _listed(document: Any) -> list[Any]:
-    return document if isinstance(document, list) else [document]
 
 
 def _by_content(path: Path, head: bytes) -> DetectedFormat:
@@ -185,7 +179,7 @@ def _of_lines(path: Path) -> DetectedFormat:
 
 def _of_document(path: Path, document: Any) -> str:
     """Return what a JSON value is taken for."""
-    items = _listed(document)
+    items = as_list(document)
     objects = [item for item in items if isinstance(item, Mapping)]
     if items and not objects:
         raise UnreadableFileError(path, f"a JSON document without objects (but {type(items[0]).__name__})", _INSTEAD)

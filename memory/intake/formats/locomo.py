@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.intake.formats.source_items import listed
 from recall_loop.memory.parsing.foreign_json import as_mapping
 from recall_loop.state.errors import InvalidInputError
 
@@ -73,7 +74,7 @@ def parse_session_time(text: object) -> str | None:
 
 
 def _turns(base: Document, turns: Any) -> Iterator[Document]:
-    for turn in map(as_mapping, turns if isinstance(turns, list) else []):
+    for turn in map(as_mapping, listed(turns)):
         text, caption = turn.get("text"), turn.get("blip_caption")
         if isinstance(text, str) and isinstance(caption, str) and caption not in text:
             text = f"{text} [shares an image: {caption}]".strip()
@@ -84,7 +85,7 @@ def _turns(base: Document, turns: Any) -> Iterator[Document]:
 def _observations(base: Document, observations: Mapping[str, Any]) -> Iterator[Document]:
     by_speaker = as_mapping(observations.get(f"session_{base['session']}_observation"))
     for speaker, items in by_speaker.items():
-        for number, item in enumerate(items if isinstance(items, list) else []):
+        for number, item in enumerate(listed(items)):
             text, sources = (item[0], item[1:]) if isinstance(item, list) and item else (item, [])
             yield base | {
                 "id": f"{base['collection']}:F{base['session']}:{speaker}:{number}",
@@ -106,7 +107,7 @@ def _events(base: Document, events: Mapping[str, Any]) -> Iterator[Document]:
     for speaker, items in by_speaker.items():
         if speaker == "date":
             continue
-        for number, text in enumerate(items if isinstance(items, list) else []):
+        for number, text in enumerate(listed(items)):
             yield base | {
                 "id": f"{base['collection']}:E{base['session']}:{speaker}:{number}",
                 "kind": "event",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list
 from recall_loop.memory.parsing.chat_messages import parse_message
 from recall_loop.memory.parsing.foreign_json import InvalidLine, raw_json, to_text
 from recall_loop.memory.parsing.message_fields import message_record_fields
@@ -58,7 +58,7 @@ def read_messages(document: Any, conversation: str) -> Iterator[SourceItem]:
 
 
 def _conversations(document: Any, default: str) -> Iterator[tuple[str, list[Any]]]:
-    items = document if isinstance(document, list) else [document]
+    items = as_list(document)
     if not any(map(is_conversation, items)):
         yield default, items
         return

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from recall_loop.memory.intake.formats.foreign_files import read_member
+from recall_loop.memory.intake.formats.export_files import opened_export
+from recall_loop.memory.intake.formats.foreign_files import zip_members
 from recall_loop.memory.intake.formats.slack_parts import parts_text
 from recall_loop.memory.intake.formats.source_items import (
     LeftOut,
     SourceItem,
-    UnreadableFileError,
+    as_list,
     epoch_time,
     file_title,
+    listed,
 )
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 
@@ -41,7 +40,7 @@ class _Workspace:
 
     def add(self, name: str, items: Any) -> None:
         """Take what `users.json`, `channels.json` or the like says."""
-        for item in items if isinstance(items, list) else []:
+        for item in listed(items):
             if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
                 continue
             if name == "users.json":
@@ -83,48 +82,36 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
         _add_indexes_beside(channel, workspace)
         yield from _messages(document, clean_text(channel.name) or file_title(path), workspace, 0)
         return
-    with _opened(path) as (names, load):
+    names, number = _json_files(path), 0
+    with opened_export(path) as read:
         for name in names:
             if PurePosixPath(name).name in _INDEXES:
-                workspace.add(PurePosixPath(name).name, load(name))
-        number = 0
-        for name in sorted(names):
+                workspace.add(PurePosixPath(name).name, read(name))
+        for name in names:
             place = PurePosixPath(name)
             if DAY_FILE.fullmatch(place.name) and len(place.parts) > 1:
-                for item in _messages(load(name), place.parts[-2], workspace, number):
+                for item in _messages(read(name), place.parts[-2], workspace, number):
                     number = item.number
                     yield item
 
 
 def _add_indexes_beside(channel: Path, workspace: _Workspace) -> None:
     """Take the names of people and channels from the export that a channel's folder lies in: ids are made of them."""
-    for name in _INDEXES:
-        index = channel.parent / name
-        if index.is_file():
-            workspace.add(name, _parse(channel.parent, name, index.read_bytes()))
+    with opened_export(channel.parent) as read:
+        for name in _INDEXES:
+            if (channel.parent / name).is_file():
+                workspace.add(name, read(name))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[list[str], Callable[[str], Any]]]:
-    """Give the names of an export's files, and what reads one of them."""
+def _json_files(path: Path) -> list[str]:
+    """Return the names of an export's files, in their order."""
     if path.is_dir():
-        found = [file.relative_to(path).as_posix() for file in sorted(path.rglob("*.json"))]
-        yield found, lambda name: _parse(path, name, (path / name).read_bytes())
-        return
-    with zipfile.ZipFile(path) as archive:
-        found = [name for name in archive.namelist() if name.endswith(".json") and not name.startswith("__MACOSX")]
-        yield found, lambda name: _parse(path, name, read_member(archive, name))
-
-
-def _parse(path: Path, name: str, data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableFileError(path, f"an export whose {name} is not JSON", f"export it again ({error})") from error
+        return sorted(file.relative_to(path).as_posix() for file in path.rglob("*.json"))
+    return sorted(name for name in zip_members(path) if name.endswith(".json") and not name.startswith("__MACOSX"))
 
 
 def _messages(items: Any, channel: str, workspace: _Workspace, start: int) -> Iterator[SourceItem]:
-    for number, item in enumerate(items if isinstance(items, list) else [items], start + 1):
+    for number, item in enumerate(as_list(items), start + 1):
         raw = raw_json(item)
         yield SourceItem(number, _outcome(item, channel, workspace, raw), raw)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
+from recall_loop.memory.intake.formats.source_items import listed
 from recall_loop.memory.parsing.foreign_json import as_mapping
 
 _DEEPEST = 12  # a list in a quotation in a block is six levels down
@@ -16,8 +17,8 @@ _IN_ONE_LINE = ("rich_text_section", "rich_text_preformatted", "rich_text_quote"
 
 def parts_text(message: Mapping[str, Any]) -> str:
     """Return what a message's blocks say, or else its attachments, with Slack's marks; "" where neither does."""
-    attachments = (_attachment_text(as_mapping(one)) for one in _items(message.get("attachments")))
-    return _joined(_block_text(one) for one in _items(message.get("blocks"))) or _joined(attachments)
+    attachments = (_attachment_text(as_mapping(one)) for one in listed(message.get("attachments")))
+    return _joined(_block_text(one) for one in listed(message.get("blocks"))) or _joined(attachments)
 
 
 def _block_text(block: Any, depth: int = 0) -> str:
@@ -36,21 +37,17 @@ def _block_text(block: Any, depth: int = 0) -> str:
     if isinstance(text, str):
         return text if block.get("type") == "mrkdwn" else escape(text, quote=False)
     parts = [
-        _block_text(one, depth + 1) for one in (text, *_items(block.get("fields")), *_items(block.get("elements")))
+        _block_text(one, depth + 1) for one in (text, *listed(block.get("fields")), *listed(block.get("elements")))
     ]
     return "".join(parts) if block.get("type") in _IN_ONE_LINE else _joined(parts)
 
 
 def _attachment_text(attachment: Mapping[str, Any]) -> str:
-    fields = [as_mapping(one) for one in _items(attachment.get("fields"))]
+    fields = [as_mapping(one) for one in listed(attachment.get("fields"))]
     texts = [attachment.get(name) for name in ("pretext", "title", "text")]
     texts += [": ".join(str(one[name]) for name in ("title", "value") if one.get(name)) for one in fields]
-    texts += [_block_text(one) for one in _items(attachment.get("blocks"))]
+    texts += [_block_text(one) for one in listed(attachment.get("blocks"))]
     return _joined(texts) or _joined([attachment.get("fallback")])
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _joined(texts: Iterable[Any]) -> str:

@@ -48,6 +48,16 @@ class SourceItem:
     warning: str | None = None
 
 
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and one of anything else."""
+    return value if isinstance(value, list) else [value]
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a list as it is, and an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
 def file_title(path: Path) -> str:
     """Return a file's name without its ending, as text that a record can hold: names of files need be no Unicode."""
     return clean_text(path.stem)
