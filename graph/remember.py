@@ -5,7 +5,6 @@ builder.add_node("remember", remember(store=store))
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,15 +14,13 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.memory.intake.conversations.conversation import (
     CONVERSATION_ROLES,
     ConversationOwner,
-    RecordedMessages,
     record_messages,
     record_turn,
 )
-from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult, extract_facts
+from recall_loop.memory.intake.conversations.fact_extraction import extract_facts
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING
 from recall_loop.memory.trajectories.capture.masking import Masking
@@ -35,7 +32,7 @@ from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import Identifier, Role
 
 if TYPE_CHECKING:
-    from recall_loop.llm.client import ChatClient
+    pass
 
 # The facts' figures as the node returns them, by the extraction's own names.
 _FACT_COUNTS = {
@@ -43,7 +40,6 @@ _FACT_COUNTS = {
     "llm_calls": "calls",
     "llm_tokens": "tokens",
 }
-_log = logging.getLogger(__name__)
 RememberNode = Callable[..., dict[str, Any]]
 
 
@@ -177,29 +173,22 @@ class _MessageRecorder:
             "warnings": list(recorded.warnings),
         }
         if self._chat_client is not None:
-            extracted = self._extract_facts(recorded, self._chat_client)
+            extracted = extract_facts(
+                self._store,
+                self._owner,
+                recorded.records,
+                self._chat_client,
+                self._settings,
+                self._options.single_valued,
+            )
             outcome["facts"] = {name: getattr(extracted, field) for name, field in _FACT_COUNTS.items()}
             if extracted.failure is not None:
-                _log.warning(
-                    "facts not extracted: %(reason)s", extracted.failure, extra={"failure": extracted.failure["reason"]}
-                )
                 outcome["failures"].append({"step": "facts", **extracted.failure})
         if self._options.trajectory:
             outcome["trajectory_id"] = record_turn(
                 self._store, self._owner, messages, masking=masking, now=datetime.now(UTC)
             )
         return outcome
-
-    def _extract_facts(self, recorded: RecordedMessages, chat_client: ChatClient) -> ExtractionResult:
-        return extract_facts(
-            self._store,
-            self._owner,
-            recorded.records,
-            chat_client,
-            limits=Limits.from_settings(self._settings),
-            prompt_tokens=self._settings.llm_prompt_tokens,
-            single_valued=self._options.single_valued,
-        )
 
 
 def _conversation_owner(options: _RememberOptions, context: Context, settings: Settings) -> ConversationOwner:

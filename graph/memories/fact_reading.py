@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from langchain_core.language_models import BaseChatModel
 
-from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.memory.intake.conversations.additions import AdditionOwner, AddResult
 from recall_loop.memory.intake.conversations.conversation import ConversationOwner
 from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult, extract_facts
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from recall_loop.llm.client import ChatClient
 
 _OWNER_FIELDS = ("agent_id", "group_id", "user_id", "conversation_id", "session")
-_log = logging.getLogger(__name__)
 
 
 class FactReader:
@@ -52,17 +49,7 @@ class FactReader:
         client, total = self.check_model(), ExtractionResult()
         records = self._store.get(added.ids, scope=Scope(tenant=owner.tenant))
         for whose, messages in _by_owner([one for one in records if isinstance(one, Message)], owner.tenant):
-            found = extract_facts(
-                self._store,
-                whose,
-                messages,
-                client,
-                limits=Limits.from_settings(self._settings),
-                prompt_tokens=self._settings.llm_prompt_tokens,
-            )
-            total = _sum(total, found)
-        if total.failure is not None:
-            _log.warning("facts not extracted: %(reason)s", total.failure, extra={"failure": total.failure["reason"]})
+            total += extract_facts(self._store, whose, messages, client, self._settings)
         return replace(added, facts=total)
 
 
@@ -70,16 +57,3 @@ def _by_owner(messages: list[Message], tenant: str) -> Iterator[tuple[Conversati
     """Yield messages that follow one another and belong to the same owners."""
     for key, group in groupby(messages, key=lambda one: tuple(getattr(one, name) for name in _OWNER_FIELDS)):
         yield ConversationOwner(tenant=tenant, **dict(zip(_OWNER_FIELDS, key, strict=True))), list(group)
-
-
-def _sum(one: ExtractionResult, other: ExtractionResult) -> ExtractionResult:
-    return ExtractionResult(
-        one.created + other.created,
-        one.superseded + other.superseded,
-        one.withdrawn + other.withdrawn,
-        one.unsupported + other.unsupported,
-        one.unread + other.unread,
-        one.calls + other.calls,
-        one.tokens + other.tokens,
-        one.failure or other.failure,
-    )

@@ -6,8 +6,9 @@ the model can't be asked for stays unread until the next time, and no message is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from recall_loop.state.errors import EmbedderError
 from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.snippets import escape_text, estimate_tokens, fit_to_budget
 from recall_loop.text.words.tokens import normalise
@@ -46,6 +48,7 @@ _CONTEXT_MESSAGES, _MAX_KNOWN_FACTS = 4, 20
 _MAX_MESSAGE_CHARS = 2_000
 _MAX_CONTEXT_CHARS = 300
 _KNOWN_SHARE, _EARLIER_SHARE = 0.2, 0.2
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -72,15 +75,19 @@ class ExtractionResult:
     tokens: int = 0
     failure: dict[str, str] | None = None
 
+    def __add__(self, other: ExtractionResult) -> ExtractionResult:
+        """Return the outcome of both; of two failures the first."""
+        names = [one.name for one in fields(self) if one.name != "failure"]
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return ExtractionResult(**sums, failure=self.failure or other.failure)
+
 
 def extract_facts(
     store: MemoryStore,
     owner: ConversationOwner,
     messages: Sequence[Message],
     client: ChatClient,
-    *,
-    limits: Limits,
-    prompt_tokens: int,
+    settings: Settings,
     single_valued: Collection[str] = (),
 ) -> ExtractionResult:
     """Draw facts from those of a conversation's messages that weren't read yet, oldest first.
@@ -90,11 +97,10 @@ def extract_facts(
         owner: whose conversation it is; the facts are of the same owners.
         messages: its messages, oldest first; of those by user and assistant the unread ones are read.
         client: asks the language model.
-        limits: what all calls together may cost.
-        prompt_tokens: most tokens of one prompt, by estimate.
+        settings: they say what all calls together may cost, and how long a prompt may be.
         single_valued: fact types that have one value at a time whatever the model says.
 
-    Where the model or the embedder fails, the result says so; the messages wait for the next time.
+    Where the model or the embedder fails, the result and the log say so; the messages wait for the next time.
 
     Raises:
         StoreUnavailableError: the store fails; what was read before is kept.
@@ -102,11 +108,12 @@ def extract_facts(
     spoken = [message for message in messages if message.role in CONVERSATION_ROLES]
     unread = [position for position, message in enumerate(spoken) if not is_extracted(message)]
     extractor, result, used = _FactExtractor(store, owner, single_valued), ExtractionResult(), Usage()
+    limits = Limits.from_settings(settings)
     try:
         while unread:
             context = spoken[max(0, unread[0] - _CONTEXT_MESSAGES) : unread[0]]
             candidates = [spoken[position] for position in unread[:MAX_PROMPT_MESSAGES]]
-            prompt, count = extractor.prompt(context, candidates, prompt_tokens)
+            prompt, count = extractor.prompt(context, candidates, settings.llm_prompt_tokens)
             reply = client.ask(prompt, FactsReply, limits.less(used))
             used += reply.usage
             if reply.value is None:
@@ -122,6 +129,8 @@ def extract_facts(
     except EmbedderError as error:
         result.failure = {"reason": "embedder", "detail": error.told}
     result.unread, result.calls, result.tokens = len(unread), used.calls, used.tokens
+    if result.failure is not None:
+        _log.warning("facts not extracted: %(reason)s", result.failure, extra={"failure": result.failure["reason"]})
     return result
 
 
