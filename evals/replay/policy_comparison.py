@@ -6,23 +6,20 @@ for both policies.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.measures.quality_metrics import macro_average, mean, optional_auroc, percentile
+from recall_loop.evals.measures.quality_metrics import macro_average, mean, optional_auroc, percentile, reliability_bins
 from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.types import ConfidenceLabel
 
 LEVEL = 0.95
 RESAMPLES = 2000
-BINS = 10
 COMPLETE_DESCRIPTION = "all gold evidence in the top 10"
 _RESAMPLE_CHUNK = 200  # resamples held in memory together
 
@@ -157,17 +154,9 @@ def answerable_auroc(runs: Sequence[ReplayRun]) -> dict[str, float | None]:
 
 def score_reliability(scores: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
     """Return up to ten bins of equal numbers of scores, lowest first: mean score, share complete, and how many."""
-    ordered = sorted(scores)
-    edges = [round(len(ordered) * at / BINS) for at in range(BINS + 1)]
-    parts = [ordered[low:high] for low, high in pairwise(edges) if high > low]
-    return [
-        {
-            "score": math.fsum(value for value, _ in part) / len(part),
-            "complete": sum(event for _, event in part) / len(part),
-            "runs": len(part),
-        }
-        for part in parts
-    ]
+    values, events = [value for value, _ in scores], [event for _, event in scores]
+    bins = reliability_bins(np.array(values, dtype=np.float64), np.array(events, dtype=bool))
+    return [{"score": part["score"], "complete": part["share"], "runs": part["questions"]} for part in bins]
 
 
 def by_iteration(runs: Sequence[ReplayRun]) -> list[dict[str, float | None]]:
