@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -17,12 +17,11 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import UnsupportedOptionError, invalid_input_from, validate_model
-from recall_loop.state.records.records import SearchHit
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import ScopeMode
+from recall_loop.state.types import ContentType, ScopeMode
 
 DEFAULT_DOCUMENTS = SearchParams(limit=10, limit_per_type=False)
 _SCOPE = ("tenant", "agent_id", "user_id", "conversation_id")
@@ -123,7 +122,10 @@ class RecallLoopRetriever(BaseRetriever):
         return await asyncio.to_thread(self._recalled, result)
 
     def _search(self, query: str) -> list[Document]:
-        return _hit_documents(search(self.store, query, scope=self._scope, params=self.params).hits)
+        return [
+            _document(hit.record, hit.record, hit.record.kind, similarity=hit.similarity, score=hit.score)
+            for hit in search(self.store, query, scope=self._scope, params=self.params).hits
+        ]
 
     def _request(self, query: str) -> dict[str, Any]:
         chosen = {
@@ -142,29 +144,22 @@ class RecallLoopRetriever(BaseRetriever):
             "stop_reason": result.stop.reason.value,
         }
         return [
-            Document(
-                id=fact.id,
-                page_content=fact.text,
-                metadata=_metadata(records.get(fact.id, fact), fact.id, fact.content_type.value)
-                | {"similarity": fact.similarity, "score": fact.score, **whole},
+            _document(
+                fact,
+                records.get(fact.id, fact),
+                fact.content_type,
+                similarity=fact.similarity,
+                score=fact.score,
+                **whole,
             )
             for fact in result.facts
         ]
 
 
-def _hit_documents(hits: Sequence[SearchHit]) -> list[Document]:
-    return [
-        Document(
-            id=hit.record.id,
-            page_content=hit.record.text,
-            metadata=_metadata(hit.record, hit.record.id, hit.record.kind)
-            | {"similarity": hit.similarity, "score": hit.score},
-        )
-        for hit in hits
-    ]
-
-
-def _metadata(record: Any, name: str, kind: str) -> dict[str, Any]:
-    """Return those of a record's fields that are set, as plain JSON."""
+def _document(found: Any, record: Any, kind: ContentType, **figures: object) -> Document:
+    """Return what was found, with figures and those of its record's fields that are set, as plain JSON."""
     values = record.model_dump(mode="json", include=set(_RECORD_FIELDS), exclude_none=True)
-    return {"id": name, "kind": str(kind)} | {field: value for field, value in values.items() if value not in ([], {})}
+    fields = {name: value for name, value in values.items() if value not in ([], {})}
+    return Document(
+        id=found.id, page_content=found.text, metadata={"id": found.id, "kind": kind.value, **fields, **figures}
+    )

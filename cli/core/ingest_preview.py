@@ -48,7 +48,7 @@ def _show(path: Path, preview: FilePreview) -> None:
     screen = Screen()
     screen.line(f"{path}: taken for {preview.detected.words}")
     for record in preview.first:
-        screen.line(f"  {record.kind}: {_line(record.text)}")
+        screen.line(f"  {record.kind}: {truncate(' '.join(record.text.split()), _TEXT_CHARS)}")
         screen.line(f"    {_fields(record)}")
     kept = [format_count(number, CONTENT_TYPE_TEXTS[kind]) for kind, number in sorted(preview.kinds.items())]
     counts = [f"{', '.join(kept) or 'nothing'} would be kept", format_count(len(preview.rejected), "rejected item")]
@@ -64,14 +64,6 @@ def _show(path: Path, preview: FilePreview) -> None:
     problems.close()
 
 
-def _line(text: str) -> str:
-    return truncate(" ".join(text.split()), _TEXT_CHARS)
-
-
 def _fields(record: Record) -> str:
-    shown = []
-    for name in _SHOWN_FIELDS:
-        value = getattr(record, name)
-        if value is not None:
-            shown.append(f"{name}={value.isoformat() if name == 'created_at' else value}")
-    return ", ".join(shown)
+    given = {name: value for name in _SHOWN_FIELDS if (value := getattr(record, name)) is not None}
+    return ", ".join(f"{name}={value.isoformat() if name == 'created_at' else value}" for name, value in given.items())

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from recall_loop.cli.core.screen import Screen, sanitize, shorten
+from recall_loop.cli.core.screen import Screen, dotted, sanitize, shorten
 from recall_loop.state.display import (
     ANSWERABLE_TEXT,
     CONFIDENCE_TEXTS,
@@ -70,15 +70,18 @@ def _write_score_parts(screen: Screen, debug: Mapping[str, Any]) -> None:
 
 
 def _provenance(fact: RecalledFact) -> str:
-    parts = [f"{CONTENT_TYPE_TEXTS[fact.content_type]} {fact.id}", fact.author, format_minute(fact.created_at)]
-    parts += [f"until {format_minute(fact.valid_until)}"] if fact.valid_until else []
-    parts += [f"score {fact.score:.2f}", f"similarity {fact.similarity:.2f}"]
-    return " · ".join(part for part in parts if part)
+    return dotted(
+        f"{CONTENT_TYPE_TEXTS[fact.content_type]} {fact.id}",
+        fact.author,
+        format_minute(fact.created_at),
+        f"until {format_minute(fact.valid_until)}" if fact.valid_until else None,
+        f"score {fact.score:.2f}",
+        f"similarity {fact.similarity:.2f}",
+    )
 
 
 def _evidence_line(evidence: Evidence, terms: Collection[str]) -> Text:
-    parts = (evidence.source_id, evidence.author, format_minute(evidence.created_at))
-    source = " · ".join(part for part in parts if part)
+    source = dotted(evidence.source_id, evidence.author, format_minute(evidence.created_at))
     line = Text(f"from {sanitize(source)}")
     if evidence.snippet:
         snippet = shorten(sanitize(evidence.snippet), _SNIPPET_CHARACTERS)

@@ -46,6 +46,11 @@ def shorten(text: str, limit: int) -> str:
     return (head.rsplit(" ", 1)[0] if " " in head[limit // 2 :] else head).rstrip() + "…"
 
 
+def dotted(*parts: str | None) -> str:
+    """Return the parts that say something, with dots between."""
+    return " · ".join(filter(None, parts))
+
+
 PIPED_WIDTH = 200  # a pipe has no width: rows of tables stay whole
 _BAR_CELLS = 20
 _MIN_BAR_CELLS = 6

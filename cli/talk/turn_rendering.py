@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.text import Text
 
 from recall_loop.cli.core.run_rendering import LABEL_STYLES, RunScreen, format_minute, highlight_terms
-from recall_loop.cli.core.screen import sanitize, shorten
+from recall_loop.cli.core.screen import dotted, sanitize, shorten
 from recall_loop.cli.talk.conversation_turns import Turn
 from recall_loop.cli.talk.fact_notes import NotedFact, best_query, strongest_components
 from recall_loop.state.display import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP_REASON_TEXTS, format_count
@@ -69,18 +69,8 @@ class ConversationScreen:
     def memory(self, records: Sequence[Record], now: datetime) -> None:
         """Write records, newest first."""
         for record in records:
-            head = " · ".join(
-                filter(
-                    None,
-                    [
-                        record.id,
-                        _who(record.author, getattr(record, "role", None)),
-                        format_minute(record.created_at),
-                        format_age(record.created_at, now),
-                    ],
-                )
-            )
-            self.screen.line(head, "dim")
+            who, when = record.author or getattr(record, "role", None), record.created_at
+            self.screen.line(dotted(record.id, who, format_minute(when), format_age(when, now)), "dim")
             self.screen.line(shorten(sanitize(record.text), _RECORD_CHARACTERS), indent=3)
         if not records:
             self.screen.line("Nothing is in memory.")
@@ -126,15 +116,15 @@ class ConversationScreen:
     def _fact(self, rank: int, noted: NotedFact, now: datetime, terms: frozenset[str]) -> None:
         fact = noted.fact
         self.screen.row(Text(f"{rank:>2}. "), highlight_terms(shorten(sanitize(fact.text), _FACT_CHARACTERS), terms))
-        parts = [
+        about = dotted(
             f"{CONTENT_TYPE_TEXTS[fact.content_type]} {fact.id}",
-            _who(fact.author, fact.role),
+            fact.author or fact.role,
             format_age(fact.created_at, now),
             f"said {fact.count:,} times" if fact.count > 1 else "",
             f"score {fact.score:.2f}",
             f"similarity {fact.similarity:.2f}",
-        ]
-        self.screen.line(" · ".join(filter(None, parts)), "dim", 4)
+        )
+        self.screen.line(about, "dim", 4)
         if why := _why(noted):
             self.screen.line(why, "dim", 4)
         for note in noted.notes:
@@ -174,14 +164,9 @@ class ConversationScreen:
                 self.screen.line(f"warning: no facts were drawn: {drawn.failure['reason']}", "yellow", 3)
 
 
-def _who(author: str | None, role: str | None) -> str:
-    return author or role or ""
-
-
 def _why(noted: NotedFact) -> str:
     """Return the query that found a fact and the strongest parts of its score, in one line."""
     query = best_query(noted.fact)
-    parts = [f'found by "{query["query"]}" ({query["source"]}, iteration {query["iteration"]})'] if query else []
+    found = f'found by "{query["query"]}" ({query["source"]}, iteration {query["iteration"]})' if query else ""
     components = strongest_components(noted.fact)
-    parts += [", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in components.items())]
-    return " · ".join(filter(None, parts))
+    return dotted(found, ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in components.items()))

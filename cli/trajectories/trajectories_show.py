@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from recall_loop.cli.core.common import model_from, open_store, scope_from
 from recall_loop.cli.core.run_rendering import format_minute
-from recall_loop.cli.core.screen import Screen, print_json, sanitize, shorten
+from recall_loop.cli.core.screen import Screen, dotted, print_json, sanitize, shorten
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.contrast.results import (
     TrajectoryItem,
@@ -76,7 +76,7 @@ class _RunScreen(Screen):
         for number, turn in enumerate(run.turns, start=1):
             line()
             step = f"step {turn.step_id}" if turn.step_id else None
-            line(" · ".join(filter(None, (f"Turn {number}", step, turn.model))), "bold cyan")
+            line(dotted(f"Turn {number}", step, turn.model), "bold cyan")
             for message in turn.messages:
                 self._message(message)
 

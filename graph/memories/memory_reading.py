@@ -75,7 +75,9 @@ class MemoryReading:
             StoreError: the store can't be read.
         """
         reach = self._scope(user_id, agent_id, conversation_id, tenant, scope)
-        params = validate_model(SearchParams, {**options, "limit": limit, "filters": checked_filters(filters)})
+        params = validate_model(
+            SearchParams, {**options, "limit": limit, "filters": chosen_filters(filters) or Filters()}
+        )
         return list(search(self.store, query, scope=reach, params=params).hits)
 
     def recall(
@@ -256,17 +258,12 @@ class _ListLimit(BaseModel):
     limit: Limit
 
 
-def checked_filters(filters: FiltersInput | None) -> FiltersInput:
-    """Return filters as they can be validated; nothing for None.
+def chosen_filters(filters: FiltersInput | None) -> Filters | None:
+    """Return validated filters.
 
     Raises:
-        InvalidInputError: it is neither filters nor a mapping.
+        InvalidInputError: they are neither `Filters` nor a mapping, or not allowed.
     """
     if filters is not None and not isinstance(filters, Filters | Mapping):
         raise InvalidInputError("filters", filters, "Filters, or a mapping with its fields")
-    return {} if filters is None else filters
-
-
-def chosen_filters(filters: FiltersInput | None) -> Filters | None:
-    """Return validated filters; raises as `checked_filters`."""
-    return None if filters is None else validate_model(Filters, checked_filters(filters), "filters")
+    return None if filters is None else validate_model(Filters, filters, "filters")

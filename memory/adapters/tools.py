@@ -191,14 +191,10 @@ def memory_tools(
     if isinstance(tools, str) or not isinstance(tools, Collection):
         raise InvalidInputError("tools", tools, f"a list of {', '.join(ToolName)}")
     shown = parse_profile(profile) if isinstance(profile, str) else profile
-    return [_tool(_name(name), store, scope, shown) for name in dict.fromkeys(tools)]
-
-
-def _name(name: ToolName | str) -> ToolName:
-    try:
-        return ToolName(name)
-    except ValueError as error:
-        raise InvalidInputError("tools", name, ", ".join(ToolName)) from error
+    for name in tools:
+        if name not in list(ToolName):
+            raise InvalidInputError("tools", name, ", ".join(ToolName))
+    return [_tool(ToolName(name), store, scope, shown) for name in dict.fromkeys(tools)]
 
 
 def _tool(
