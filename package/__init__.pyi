@@ -7,7 +7,7 @@ from .evals.runs.prompts import EvalOptions as EvalOptions, settings_with as set
 from .evals.runs.runner import run_evaluation as run_evaluation
 from .graph.batch.batch_run import run_batch as run_batch, stream_batch as stream_batch
 from .graph.builder import build_graph as build_graph
-from .graph.memories.add_tool import add_tool as add_tool
+from .graph.loop_tools import add_tool as add_tool, retrieve_tool as retrieve_tool
 from .graph.memories.async_memory import AsyncMemory as AsyncMemory
 from .graph.memories.memory import Memory as Memory
 from .graph.remember import remember as remember
@@ -15,7 +15,6 @@ from .graph.retriever import RecallLoopRetriever as RecallLoopRetriever
 from .graph.run import (
     aretrieve as aretrieve,
     retrieve as retrieve,
-    retrieve_tool as retrieve_tool,
     stream_retrieve as stream_retrieve,
 )
 from .memory.adapters.base_store import RecallLoopStore as RecallLoopStore

@@ -8,8 +8,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from recall_loop.graph.builder import build_graph
+from recall_loop.graph.loop_tools import retrieve_tool
 from recall_loop.graph.retriever import RecallLoopRetriever
-from recall_loop.graph.run import retrieve, retrieve_tool, stream_retrieve
+from recall_loop.graph.run import retrieve, stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.prompting.answer_composition import NOT_SEARCHED
 from recall_loop.state.display import NOT_SEARCHED_TEXT

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from recall_loop.cli.main import main
-from recall_loop.graph.memories.add_tool import add_tool
+from recall_loop.graph.loop_tools import add_tool
 from recall_loop.graph.memories.memory import Memory
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.conversations.conversation import ConversationOwner, record_messages
