@@ -123,8 +123,11 @@ class BulkUpload:
     async def _write_all(self) -> None:
         batches = LineBatcher()
         while True:
+            seconds = current_executor().remaining
+            if batches.has_lines:  # what has been sent doesn't wait for what may come
+                seconds = min(seconds, _PAUSE_SECONDS)
             try:
-                piece = await self._piece(_wait_seconds(pausing=batches.has_lines))
+                piece = await self._piece(seconds)
             except TimeoutError as error:
                 if not batches.has_lines:
                     raise RequestTimeoutError("the sender is too slow") from error
@@ -184,12 +187,6 @@ class BulkUpload:
         if not is_cancelled():  # else the lines are answered as failed by now
             self.results.add(sorted(answers, key=attrgetter("line")))
         return Counter(answer.status for answer in answers)
-
-
-def _wait_seconds(*, pausing: bool) -> float:
-    """Return how long to wait for the sender; what it has sent already doesn't wait for what may come."""
-    remaining = current_executor().remaining
-    return min(_PAUSE_SECONDS, remaining) if pausing else remaining
 
 
 class BulkResponse(Response):

@@ -158,13 +158,9 @@ async def _events(
             async for event in events:
                 yield event or format_sse_event(comment="ping")
     except Exception as error:  # noqa: BLE001  # the last event reports it
-        yield _problem(error, request_id)
+        document = problem_document(logged_problem(error, request_id), request_id)
+        yield _event("problem", document.model_dump_json(exclude_none=True))
 
 
 def _event(name: str, data: str) -> bytes:
     return format_sse_event(event=name, data_str=data)
-
-
-def _problem(error: BaseException, request_id: str) -> bytes:
-    document = problem_document(logged_problem(error, request_id), request_id)
-    return _event("problem", document.model_dump_json(exclude_none=True))

@@ -48,15 +48,8 @@ class RemoteWriterStore(MemoryStore):
 
     writer_socket: Path | None = None
 
-    def __init__(
-        self,
-        files: OpenStoreFiles,
-        embedder: Embedder,
-        *,
-        history_days: int | None = None,
-        retention: Iterable[RetentionRule] = (),
-    ) -> None:
-        super().__init__(files, embedder, history_days=history_days, retention=retention)
+    def __init__(self, files: OpenStoreFiles, embedder: Embedder, **options: Any) -> None:
+        super().__init__(files, embedder, **options)
         self.writer = _RemoteRecordWriter(self._session, self._ask)
         self.maintenance = _RemoteMaintenance(self._session, self._ask)
         self._session.recalls = RecallCounter(self._count)
