@@ -188,13 +188,10 @@ class ParentKeys:
             reduced = has_reducer(call.channels.get(theirs))
             output = {**output, _MESSAGES: blocks if reduced else with_blocks(known, blocks)}
         written = {theirs: output[ours] for ours, theirs in self.outputs.items() if ours in output}
-        if not self.are_named and output.get("answer") is None and not _asks_a_model(output):
+        asks_a_model = bool((output.get("metadata") or {}).get("llm"))
+        if not self.are_named and output.get("answer") is None and not asks_a_model:
             written.pop("answer", None)  # nothing here writes answers: the key, if the parent has one, is its own
         return {name: value for name, value in output.items() if name.startswith("__")} | written
-
-
-def _asks_a_model(output: Mapping[str, Any]) -> bool:
-    return bool((output.get("metadata") or {}).get("llm"))
 
 
 def _parse(name: str, given: KeyNames, known: Collection[str]) -> dict[str, str]:

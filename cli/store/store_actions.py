@@ -35,7 +35,7 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
     with open_store(settings, read_only=True) as store:
         counts = {kind.value: store.count(scope, content_types=[kind]) for kind in ContentType}
         info = store.maintenance.info()
-        rows: dict[str, Any] = {"path": info["path"], "size on disk": _megabytes(store)}
+        rows: dict[str, Any] = {"path": info["path"], "size on disk": f"{store.maintenance.size() / 1_000_000:.1f} MB"}
         rows |= {"embedder": _embedder(store, settings), "dimension": store.embedder.dimension}
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
@@ -61,10 +61,6 @@ def _vector_search(info: dict[str, Any]) -> dict[str, str]:
     above = "Chroma" if backend is None else f"all vectors compared, from {backend}"
     lines = {"vectors": f"in memory up to {known['rows_compared_in_memory']:,} records in scope; above: {above}"}
     return lines | ({"degraded": info["degraded_reason"]} if info["degraded_reason"] else {})
-
-
-def _megabytes(store: MemoryStore) -> str:
-    return f"{store.maintenance.size() / 1_000_000:.1f} MB"
 
 
 def export(args: argparse.Namespace, settings: Settings) -> int:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -74,14 +74,6 @@ class Turn:
         return not _ASKING.isdisjoint(self.acts)
 
 
-class ScopeFields(TypedDict):
-    """Whose memory, as keyword arguments."""
-
-    tenant: str
-    user_id: str | None
-    agent_id: str | None
-
-
 class ConversationOptions(BaseModel):
     """Who talks in whose memory, and when; a user or agent that isn't named narrows no recall."""
 
@@ -94,10 +86,6 @@ class ConversationOptions(BaseModel):
     conversation_id: Identifier | None = Field(None, description="A conversation to go on with; None = a new one.")
     reference_time: Timestamp | None = Field(None, description="Time at the beginning; None = the clock's.")
     infer: bool = Field(False, description="Whether the chat model draws facts from each turn.")
-
-    def scope_fields(self) -> ScopeFields:
-        """Return what narrows a read."""
-        return {"tenant": self.tenant, "user_id": self.user_id, "agent_id": self.agent_id}
 
 
 def clock_from(start: datetime | None) -> Clock:
@@ -119,7 +107,7 @@ class Conversation:
         self.conversation_id = options.conversation_id or _new_id()
         self.last: Turn | None = None
         self._options, self._turns = options, 0
-        self._scope = options.scope_fields()
+        self._scope = options.model_dump(include={"tenant", "user_id", "agent_id"})  # what narrows a read
         self._clock = clock_from(options.reference_time)
         self._window: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WINDOW)
         if options.conversation_id is not None:

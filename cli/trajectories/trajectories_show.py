@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable
 
 from recall_loop.cli.core.common import model_from, open_store, scope_from
 from recall_loop.cli.core.run_rendering import format_minute
@@ -66,7 +65,7 @@ class _RunScreen(Screen):
         """Write the task, the execution, the learning value, and then the turns."""
         line = self.line
         line(self._cut(run.task) or record.id, "bold")
-        line(" · ".join(_about(record, run)), "dim")
+        line(_about(record, run), "dim")
         line()
         self._labels(run)
         if run.summary:
@@ -119,28 +118,22 @@ class _RunScreen(Screen):
         return text if self._limit is None else shorten(sanitize(text), self._limit)
 
 
-def _about(record: Record, run: RunData) -> Iterable[str]:
-    metadata = run.metadata
-    yield record.id
-    if record.agent_id:
-        yield f"agent {record.agent_id}"
-    if record.created_at:
-        yield format_minute(record.created_at)
-    if metadata.duration_seconds is not None:
-        yield f"{metadata.duration_seconds:.1f} s"
-    yield f"{format_count(metadata.step_count, 'step')}, {format_count(metadata.message_count, 'message')}"
-    if metadata.tools_used:
-        yield f"tools: {', '.join(metadata.tools_used)}"
-    if metadata.models:
-        yield f"model: {', '.join(metadata.models)}"
-    if metadata.input_tokens or metadata.output_tokens:
-        yield f"tokens: {metadata.input_tokens or 0:,} in, {metadata.output_tokens or 0:,} out"
-    if run.complexity_level:
-        yield f"complexity: {run.complexity_level.value}"
-    if run.task_category:
-        yield f"category: {run.task_category}"
-    if record.tags:
-        yield f"tags: {', '.join(record.tags)}"
+def _about(record: Record, run: RunData) -> str:
+    metadata, seconds = run.metadata, run.metadata.duration_seconds
+    tokens = metadata.input_tokens or metadata.output_tokens
+    return dotted(
+        record.id,
+        f"agent {record.agent_id}" if record.agent_id else None,
+        format_minute(record.created_at),
+        None if seconds is None else f"{seconds:.1f} s",
+        f"{format_count(metadata.step_count, 'step')}, {format_count(metadata.message_count, 'message')}",
+        f"tools: {', '.join(metadata.tools_used)}" if metadata.tools_used else None,
+        f"model: {', '.join(metadata.models)}" if metadata.models else None,
+        f"tokens: {metadata.input_tokens or 0:,} in, {metadata.output_tokens or 0:,} out" if tokens else None,
+        f"complexity: {run.complexity_level.value}" if run.complexity_level else None,
+        f"category: {run.task_category}" if run.task_category else None,
+        f"tags: {', '.join(record.tags)}" if record.tags else None,
+    )
 
 
 def stats(args: argparse.Namespace, settings: Settings) -> int:

@@ -152,7 +152,7 @@ def _planning() -> list[Ingredient]:
         planned_by("bridges", bridges, PlanningParts(bridges=_no_queries), "bridges"),
         planned_by("feedback", feedback, PlanningParts(feedback=_no_queries), "feedback"),
         planned_by("gap-queries", gaps, PlanningParts(gaps=_no_queries), "refine"),
-        planned_by("members", members, PlanningParts(members=_no_list_queries), "members"),
+        planned_by("members", members, PlanningParts(members=_no_queries), "members"),
     ]
     others = {each.value: PlanningParts(strategies=frozenset(Strategy) - {each}) for each in Strategy}
     del others[Strategy.DIRECT.value]
@@ -165,11 +165,7 @@ def _whole_question(question: AnalysedQuestion, most: int, longest: int) -> list
     return fallback_queries(question, min(most, 1), longest)
 
 
-def _no_list_queries(*_: Any, **__: Any) -> list[PlannedQuery]:
-    return []
-
-
-def _no_queries(*_: Any) -> list[PlannedQuery]:
+def _no_queries(*_: Any, **__: Any) -> list[PlannedQuery]:
     return []
 
 

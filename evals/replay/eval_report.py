@@ -143,7 +143,7 @@ def _cells(row: dict[str, Any], names: Sequence[str]) -> list[str]:
 def _figures(report: dict[str, Any]) -> Table:
     """Return how the runs went, one figure to a line."""
     table = Table(show_header=False, box=None)
-    latency = report["latency_ms"]
+    latency, aurocs = report["latency_ms"], report["answerable_auroc"].items()
     for name, value in (
         ("questions asked", str(report["asked"])),
         ("mean iterations", number(report["mean_iterations"], 2)),
@@ -151,12 +151,8 @@ def _figures(report: dict[str, Any]) -> Table:
         ("repeated queries", f"{report['repeated_queries']} ({number(report['repeated_query_share'], 4)})"),
         ("stop reasons", counts_text(report["stop_reasons"])),
         ("mean confidence", number(report["mean_confidence"], 3)),
-        ("unanswerable against answerable, AUROC", _answerable_words(report["answerable_auroc"])),
+        ("unanswerable against answerable, AUROC", ", ".join(f"{number(value)} by {by}" for by, value in aurocs)),
         ("latency p50 / p95", f"{number(latency['p50'], 1)} / {number(latency['p95'], 1)} ms"),
     ):
         table.add_row(name, value)
     return table
-
-
-def _answerable_words(found: dict[str, float | None]) -> str:
-    return ", ".join(f"{number(value, 3)} by {name}" for name, value in found.items())
