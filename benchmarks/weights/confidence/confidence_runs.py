@@ -5,7 +5,8 @@
 DIR of `--train` holds folders with turns/*.jsonl and questions.jsonl (docs/confidence.md names sets and licences). One
 file for each is written, in the form of `recall-loop eval --per-question`. A question sees only what was there before
 it was asked. Each collection is also asked questions of another one, which it can't answer. Where gold is wide (more
-than three records to a question on average) the nearest three stand for it: any of them among the first three.
+than three records to a question on average) the nearest three stand for it: any of them among the first three. Where a
+question says `any_of`, each of its gold records answers it alone, and any among the first ten will do.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from recall_loop.state.settings.settings import Settings
 
 WIDE_GOLD = 3.0
 WIDE_CUT = 3
+FOUND = 10
 FOREIGN_SHARE = 0.25
 
 
@@ -60,8 +62,8 @@ def line_of(question: dict[str, Any], collection: str, foreign: bool, wide: bool
     """Return one line of the file."""
     ids = [fact.id for fact in result.facts]
     gold = [] if foreign else list(question["gold"])
-    if wide and gold:
-        near = [each for each in ids[:WIDE_CUT] if each in gold]
+    if gold and (wide or question.get("any_of")):
+        near = [each for each in ids[: FOUND if question.get("any_of") else WIDE_CUT] if each in gold]
         gold = near[:1] or gold[:1]
     return {
         "id": f"{question['id']}@{collection}",
