@@ -23,6 +23,7 @@ from recall_loop.policy.evidence.statements import (
     put_asked_person_first,
     put_statements_first,
     states_something,
+    told_text,
     without_lines,
 )
 from recall_loop.policy.facts.persons import AskedPerson, asked_by_name, asked_person
@@ -172,14 +173,14 @@ class RunContext:
         if question.about_questions or question.asked is AnswerKind.PERSON:
             return None
         if named:
-            (name, *others), told = named, (entry["record"]["text"] for entry in entries)
+            (name, *others), told = named, (told_text(entry["record"]) for entry in entries)
             return None if others else asked_by_name(question.text, question.language, name, told)
         return asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
 
     def tells_of_another(self, entry: PoolEntry) -> bool:
         """Tell whether a record is about somebody else than the question."""
         asked = self._asked_person
-        return asked is not None and not asked.said(entry) and asked.is_not_of(entry["record"]["text"])
+        return asked is not None and not asked.said(entry) and asked.is_not_of(told_text(entry["record"]))
 
     def is_evidence(self, entry: PoolEntry) -> bool:
         """Tell whether a record may be evidence for whom the question is about (CONF-3)."""
@@ -200,7 +201,9 @@ class RunContext:
     def _stated_of_asked(self, entry: PoolEntry) -> PoolEntry:
         stated = as_evidence(entry, self.terms, self._answers)
         asked = self._asked_person
-        return stated if asked is None or asked.said(entry) else without_lines(stated, asked.is_not_of)
+        if asked is None or asked.said(entry):
+            return stated
+        return without_lines(stated, lambda line: asked.is_not_of(told_text({**entry["record"], "text": line})))
 
     def misleads(self, entry: PoolEntry) -> bool:
         """Tell whether a record was found by an event that tells nothing of the state that is asked for."""

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from recall_loop.policy.evidence.later_statements import LaterStatements, latest_on_matter
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.statements import told_text
 from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
 from recall_loop.policy.facts.corrections import (
     Correction,
@@ -74,7 +75,7 @@ def _is_rather_to_come(time: TimeExpression, reference: datetime) -> bool:
 def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:
     """Return the words of the best entries' statements that the question may be about; their rarity is needed."""
     asked = question_terms(question)
-    texts = [item.entry["record"]["text"] for item in ranked[:CORRECTED_DEPTH] if item.kind in _KINDS]
+    texts = [told_text(item.entry["record"]) for item in ranked[:CORRECTED_DEPTH] if item.kind in _KINDS]
     return frozenset(
         term for text in texts for statement in relevant_statements(text, asked) for term in statement.terms
     )
@@ -264,14 +265,14 @@ def _earlier(
     A question about the past itself says that something else was so before, so that less evidence is needed.
     """
     known = [item for item in best if item.id in everything]
-    newest = relevant_statements(known[0].entry["record"]["text"], asked) if known else ()
+    newest = relevant_statements(told_text(known[0].entry["record"]), asked) if known else ()
     if not any(statement.marks for statement in newest):
         return {}
     matter = asked.union(*(statement.terms for statement in newest))
     newer = known[0].entry["record"]
     for item in known[1:]:
         record = item.entry["record"]
-        told = relevant_statements(record["text"], asked)
+        told = relevant_statements(told_text(record), asked)
         if may_correct(record, newer) and any(statement.terms & matter for statement in told):
             return {known[0].id: item.id}
     return {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.statements import told_text
 from recall_loop.policy.facts.corrections import (
     Correction,
     may_be_correction,
@@ -84,7 +85,7 @@ class LaterStatements:
         record = item.entry["record"]
         if not record.get("created_at") or not open_end(record):
             return None
-        stated = relevant_statements(record["text"], self._asked)
+        stated = relevant_statements(told_text(record), self._asked)
         if not stated or (place >= LIKELY_DEPTH and not any(each.terms & self._asked for each in stated)):
             return None
         speaker = voice(record)
@@ -111,7 +112,7 @@ class LaterStatements:
         for said, other in told:
             if moment < said:
                 newer = other.entry["record"]
-                correction = correct(stated, newer["text"], self._asked, self._rarity)
+                correction = correct(stated, told_text(newer), self._asked, self._rarity)
                 if correction is not None:
                     sure.append((correction.margin, newer["created_at"], other.id, correction))
         best = max(sure, key=lambda each: each[:3], default=None)

@@ -7,8 +7,9 @@ Where a request asks what was asked, everything that was said counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry, turn_before
 from recall_loop.policy.facts.negation import is_negated
@@ -16,6 +17,7 @@ from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
 from recall_loop.text.speech.person_words import person_words
 from recall_loop.text.speech.speech_acts import speech_acts, stated_text
+from recall_loop.text.speech.told_user import in_first_person
 from recall_loop.text.words.tokens import jaccard, stems, text_language, words
 
 # Share of words that a text has in common with the question, of those of both, from which it is the question again.
@@ -35,6 +37,16 @@ def evidence_text(entry: PoolEntry) -> str:
     if record["kind"] != ContentType.MESSAGE:
         return str(record["text"])
     return stated_text(record["text"], _role(entry))
+
+
+def told_text(record: Mapping[str, Any]) -> str:
+    """Return a record's text as its user would say it: what others write down of them, "User's cat", is theirs.
+
+    What somebody said stays as it was: who says "the user" speaks of somebody else. A message by nobody is a note.
+    """
+    text = str(record["text"])
+    is_said = record["kind"] == ContentType.MESSAGE and (record.get("role") or record.get("author"))
+    return text if is_said else in_first_person(text, record.get("user_id") or "")
 
 
 def acts_of(entry: PoolEntry) -> frozenset[SpeechAct]:

@@ -180,3 +180,45 @@ def test_what_tells_of_nobody_is_no_answer_to_who(question: str, told: str) -> N
 def test_whoever_is_told_of_may_be_who_is_asked_for(question: str, told: str) -> None:
     """Proves: CONF-3."""
     assert recalled(question, told).confidence.label != "low"
+
+
+@pytest.mark.parametrize("kind", ["fact", "message"])
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("When does my car insurance expire?", "User's car insurance expires on 30 September 2024."),
+        ("Where do I live?", "User lives in Leeds with his wife Hannah."),
+        ("When does my passport expire?", "Ada's passport expires on 11 August 2029."),
+    ],
+)
+def test_what_a_fact_tells_of_its_user_is_told_of_who_asks(question: str, told: str, kind: str) -> None:
+    """It was taken for somebody else's, and low, at a similarity of .98. Proves: CONF-3, LIVE-2."""
+    with Memory() as memory:
+        memory.add([{"kind": kind, "text": text} for text in (told, "User is vegetarian.")], user_id="ada")
+        result = memory.recall(question, user_id="ada")
+    assert result.facts[0].text == told
+    assert result.stop.reason == "covered"
+    assert result.confidence.label != "low"
+
+
+def test_what_a_fact_tells_of_its_users_wife_is_still_another() -> None:
+    """Nor is what somebody says of a user of theirs told of who asks. Proves: CONF-3, LIVE-2."""
+    with Memory() as memory:
+        memory.add({"kind": "fact", "text": "User's wife works at Siemens."}, user_id="ada")
+        memory.add({"role": "user", "content": "Bo works at Siemens."}, user_id="bo")
+        assert memory.recall("Where do I work?", user_id="ada").confidence.label == "low"
+        assert memory.recall("Where do I work?", user_id="bo").confidence.label == "low"
+
+
+def test_a_users_move_changes_nothing_of_what_the_sister_eats() -> None:
+    """Both facts tell of "User": the move came first, and the sister was marked as out of date. Proves: LIVE-4."""
+    facts = [("01", "User's sister Mary is vegan."), ("02", "User lives in Bergen."), ("03", "User moved to Oslo.")]
+    with Memory() as memory:
+        told = [{"kind": "fact", "text": text, "created_at": f"2024-{month}-01T09:00:00Z"} for month, text in facts]
+        memory.add(told, user_id="u-5")
+        sister = memory.recall("Is Mary vegan?", user_id="u-5").facts[0]
+        home, before = memory.recall("Where do I live?", user_id="u-5").facts[:2]
+    assert sister.text == "User's sister Mary is vegan."
+    assert sister.superseded_by_hint is None
+    assert home.text == "User moved to Oslo."
+    assert before.superseded_by_hint == home.id
