@@ -22,12 +22,12 @@ from typing import Any
 from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.evidence.members import member_group
 from recall_loop.policy.evidence.ranking import SCORE_DIGITS, RankedEntry
-from recall_loop.policy.facts.negation import negations
 from recall_loop.policy.facts.wording import read_statements
 from recall_loop.policy.question.titles import crowded_titles, entry_title
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import Role
 from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.speech.negations import negations
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import jaccard, stems, words
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry, turn_before
-from recall_loop.policy.facts.negation import is_negated
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
+from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.person_words import person_words
 from recall_loop.text.speech.speech_acts import speech_acts, stated_text
 from recall_loop.text.speech.told_user import in_first_person

@@ -110,6 +110,12 @@ def place_words(language: str) -> frozenset[str]:
 
 
 @cache
+def having_words(language: str) -> frozenset[str]:
+    """Return the forms of the verb by which a language tells what something has; Russian and Chinese have none here."""
+    return frozenset(fold(_lists()[language].get("having", "")).split())
+
+
+@cache
 def shared_words(name: str) -> frozenset[str]:
     """Return a list that all languages share, such as `dates` or `speakers`: `about` in the file describes them."""
     return frozenset(fold(_lists()[name]).split())

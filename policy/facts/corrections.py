@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from recall_loop.policy.facts.attributes import same_attribute
 from recall_loop.policy.facts.change_words import PRICE, shared_words
 from recall_loop.policy.facts.likeness import (
     MOST_WORDS,
@@ -28,11 +29,9 @@ from recall_loop.policy.facts.likeness import (
     same_matter,
     worded_alike,
 )
-from recall_loop.policy.facts.negation import is_negated
 from recall_loop.policy.facts.subjects import (
     changes_another,
     denies_value,
-    same_attribute,
     same_owner,
     same_person,
     same_subject_matter,
@@ -41,6 +40,7 @@ from recall_loop.policy.facts.subjects import (
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.state.types import SpeechAct
+from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.words.tokens import words
 

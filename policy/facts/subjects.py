@@ -128,9 +128,15 @@ def same_subject_matter(older: Statement, newer: Statement, question: frozenset[
     if not topics and newer.topics - older.topics - question:
         if newer.marks == _ONLY_NOW:
             return bool(shared & question - {beginning(older)[0], beginning(newer)[0]} - persons)
-        if newer.marks == _ONLY_CHANGE and shared <= persons | _named_terms(older) | _named_terms(newer):
+        if _marks_on(older, newer) == _ONLY_CHANGE and shared <= persons | _named_terms(older) | _named_terms(newer):
             return False
     return not (_is_owner_alone(older.terms & newer.terms, newer) and _has_own_thing(older, newer, question))
+
+
+def _marks_on(older: Statement, newer: Statement) -> frozenset[str]:
+    """Return the marks of change of those clauses of a statement that have something in common with the older one."""
+    told = [clause.marks for clause in newer.clauses if clause.terms & older.terms]
+    return frozenset().union(*told) if told else newer.marks
 
 
 def _is_asked_beside(older: Statement, topics: Set[str], shared: Set[str], question: frozenset[str]) -> bool:
@@ -212,26 +218,6 @@ def _has_own_thing(older: Statement, newer: Statement, question: frozenset[str])
     return bool(newer.terms - newer.topics - older.stems - question)
 
 
-def same_attribute(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
-    """Tell whether a change may be one of what was stated: not where something else of the same thing changes.
-
-    It is something else where a verb such as "change" has an object that neither the older statement nor the question
-    has, and no new value is named; and where what is called new is neither in them nor of the same topic.
-
-    Args:
-        older: what was stated.
-        newer: what tells of the change.
-        question: the terms of the question.
-    """
-    if newer.marks != {"change"}:
-        return True
-    if not older.topics & newer.topics and _called_new(newer) - older.terms - question:
-        return False
-    if newer.numbers - older.numbers or newer.names - older.names or newer.dates:
-        return True
-    return not (_changing(newer) - older.terms - question)
-
-
 def changes_another(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     """Tell whether a change is one of another thing, though both statements share a word.
 
@@ -303,23 +289,3 @@ def _adjacent_stems(statement: Statement) -> list[tuple[str, str]]:
     joining = shared_words("joining")
     kept = ([term for word, term in run if len(word) > 1 and word not in joining] for run in statement.runs)
     return [pair for run in kept for pair in pairwise(run)]
-
-
-def _called_new(statement: Statement) -> frozenset[str]:
-    """Return the content words right behind "new"."""
-    new = shared_words("new")
-    pairs = pairwise(statement.ordered)
-    return frozenset(term for (word, _), (_, term) in pairs if word in new) & statement.terms
-
-
-def _changing(statement: Statement) -> frozenset[str]:
-    """Return what changes: the content word behind each verb of changing, or before it where none follows."""
-    verbs = tuple(shared_words("changing"))
-    ordered, content = statement.ordered, statement.terms
-    found = set()
-    for at, (word, _) in enumerate(ordered):
-        if word.startswith(verbs):
-            behind = [term for _, term in ordered[at + 1 :] if term in content]
-            before = [term for _, term in ordered[:at] if term in content]
-            found.update(behind[:1] or before[-1:])
-    return frozenset(found)

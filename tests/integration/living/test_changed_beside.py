@@ -43,3 +43,37 @@ def test_a_move_still_outdates_the_old_home(question: str) -> None:
     best, older = recalled(question, IN_ENGLISH, "I moved to Hamburg.").facts[:2]
     assert best.text == "I moved to Hamburg."
     assert older.superseded_by_hint == best.id
+
+
+@pytest.mark.parametrize(
+    ("told", "later", "question"),
+    [
+        ("My budget for the kitchen is 9,000 euros.", "The kitchen now has 14 drawers.", "What is my kitchen budget?"),
+        ("My doctor is Dr. Patel.", "My doctor now has a fish tank.", "Who is my doctor?"),
+        ("Die Küche kostet 9000 Euro.", "Die Küche hat jetzt Schubladen.", "Was kostet die Küche?"),
+        ("La cocina cuesta 9000 euros.", "La cocina tiene ahora cajones.", "¿Cuánto cuesta la cocina?"),
+        ("The rent is 870 euros.", "The rent used to be 700 euros.", "How much is the rent?"),
+        ("I work in Turin.", "I used to work in Genoa.", "Where do I work?"),
+        ("I work in Turin.", "I used to live in Genoa; I moved to Turin in 2019.", "Where do I work?"),
+    ],
+)
+def test_what_else_is_told_of_it_outdates_nothing(told: str, later: str, question: str) -> None:
+    """What it has now, how it used to be, or where who works there moved: it was shown as corrected. Proves: LIVE-4."""
+    found = {fact.text: fact for fact in recalled(question, told, later).facts}
+    assert found[told].superseded_by_hint is None
+
+
+@pytest.mark.parametrize(
+    ("told", "later", "question"),
+    [
+        ("I have 3 cats.", "I now have 5 cats.", "How many cats do I have?"),
+        ("Tomatoes grow in the back bed.", "The back bed has beans now.", "What grows in the back bed?"),
+        ("My office is room 12.", "My office now has number 15.", "What number is my office?"),
+        ("I drink coffee every day.", "I used to drink coffee.", "Do I drink coffee?"),
+        ("I work in Turin.", "I no longer work in Turin.", "Where do I work?"),
+    ],
+)
+def test_what_it_has_instead_or_no_longer_is_still_outdates_it(told: str, later: str, question: str) -> None:
+    """Proves: LIVE-4."""
+    found = {fact.text: fact for fact in recalled(question, told, later).facts}
+    assert found[told].superseded_by_hint == found[later].id

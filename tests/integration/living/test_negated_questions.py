@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop import Memory
-from recall_loop.policy.facts.negation import is_negated
+from recall_loop.text.speech.negations import is_negated
 
 
 @pytest.mark.parametrize(
