@@ -24,6 +24,15 @@ def test_a_passage_is_where_most_terms_are() -> None:
     assert passage(filled(50_000), TERMS) == filled(50_000)[:READ_CHARACTERS]
 
 
+def test_a_passage_has_whole_numbers_and_beginnings_of_words() -> None:
+    """It was that of 1238 and "several", where 38 and "ral" stand in other words. Proves: GUARD-2, SEARCH-8."""
+    terms = query_terms("Which RAL colour has room 38?")
+    near = "Room 34 has several shelves, its colour is 1238, and there are 380 tins. "
+    found = passage(f"{near}{filled(30_000)}Room 38 has the colour RAL 9010.{filled(30_000)}", terms)
+    assert "RAL 9010" in found
+    assert "9010\u53f7" in passage(f"{near}{filled(30_000)}\u623f38: 9010\u53f7{filled(30_000)}", ["38"])
+
+
 def test_words_behind_what_is_searched_are_not_looked_for() -> None:
     """The work has an end. Proves: GUARD-2."""
     text = filled(SEARCHED_CHARACTERS + READ_CHARACTERS) + ANSWER
