@@ -26,7 +26,7 @@ from recall_loop.policy.evidence.statements import (
     told_text,
     without_lines,
 )
-from recall_loop.policy.facts.persons import AskedPerson, asked_by_name, asked_person
+from recall_loop.policy.facts.persons import AskedPerson, asked_by_name, asked_person, known_author
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
@@ -175,12 +175,16 @@ class RunContext:
         if named:
             (name, *others), told = named, (told_text(entry["record"]) for entry in entries)
             return None if others else asked_by_name(question.text, question.language, name, told)
-        return asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
+        asked = asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
+        return asked and replace(asked, author=known_author(self.request.question.author, entries))
 
     def tells_of_another(self, entry: PoolEntry) -> bool:
         """Tell whether a record is about somebody else than the question."""
         asked = self._asked_person
-        return asked is not None and not asked.said(entry) and asked.is_not_of(told_text(entry["record"]))
+        if asked is None or asked.said(entry):
+            return False
+        record = entry["record"]
+        return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
 
     def is_evidence(self, entry: PoolEntry) -> bool:
         """Tell whether a record may be evidence for whom the question is about (CONF-3)."""
@@ -203,6 +207,8 @@ class RunContext:
         asked = self._asked_person
         if asked is None or asked.said(entry):
             return stated
+        if entry["record"].get("author"):
+            stated = without_lines(stated, asked.is_line_by_another)
         return without_lines(stated, lambda line: asked.is_not_of(told_text({**entry["record"], "text": line})))
 
     def misleads(self, entry: PoolEntry) -> bool:

@@ -56,6 +56,7 @@ class AskedPerson:
         wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
         name: the stem of the name where the question has one; a statement that has it, too, is theirs.
         is_other: whether somebody speaks of them by that name, so that who tells of themselves is somebody else.
+        author: the name of the one who asks, "" where it isn't given or memory has nothing by them.
     """
 
     language: str
@@ -66,6 +67,7 @@ class AskedPerson:
     wishes: bool = False
     name: str = ""
     is_other: bool = False
+    author: str = ""
 
     def said(self, entry: PoolEntry) -> bool:
         """Tell whether a record is by the one whose name the question has, is theirs, or has them as its subject."""
@@ -75,6 +77,17 @@ class AskedPerson:
     def has_name(self, text: str) -> bool:
         """Tell whether a text has the name that the question has."""
         return bool(self.name) and self.name in stems(text, self.language)
+
+    def is_by_another(self, author: str | None, text: str) -> bool:
+        """Tell whether somebody else than the one who asks says it, and of themselves alone: "my phone is 4522"."""
+        if self.kin is not None or not self.author or not author or _is_same_author(self.author, author):
+            return False
+        return _tells_of_teller_alone(text)
+
+    def is_line_by_another(self, line: str) -> bool:
+        """Tell the same of a line of a window in which each begins with its author."""
+        author, colon, text = line.partition(": ")
+        return bool(colon) and self.is_by_another(author, text)
 
     def is_not_of(self, text: str) -> bool:
         """Tell whether a statement is about somebody else, or about nothing but a wish."""
@@ -103,6 +116,27 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
     if said.asker or len(relatives) > 1 or None in relatives:
         return None
     return AskedPerson(language, next(iter(relatives)), False, asked)
+
+
+def known_author(author: str | None, entries: Iterable[PoolEntry]) -> str:
+    """Return the name of the one who asks if one of the entries is by them, else ""; a first name may be the whole."""
+    authors = (entry["record"].get("author") or "" for entry in entries)
+    return author if author and any(_is_same_author(author, other) for other in authors) else ""
+
+
+def _is_same_author(first: str, second: str) -> bool:
+    return not set(words(first)).isdisjoint(words(second))
+
+
+@lru_cache(maxsize=4096)
+def _tells_of_teller_alone(text: str) -> bool:
+    """Tell whether a text speaks of who says it, and not of others with them: what "we" do, the one who asks may do."""
+    language = text_language(text)
+    known = person_words().get(language)
+    if known is None or len(text) > _LONGEST:
+        return False
+    said = _Persons.of(text, language, known)
+    return bool(said.teller or said.things) and known.together.isdisjoint(said.words)
 
 
 def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) -> AskedPerson | None:

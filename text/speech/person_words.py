@@ -19,6 +19,7 @@ class PersonWords:
 
     Attributes:
         asker: pronouns of the one who asks.
+        together: words of those who speak of themselves with others.
         third: pronouns of others.
         single: those of one other person; "they" and the French "il" may be nobody in particular.
         kin: by its stem the group of a word for one and the same relative; by the word where several have that stem
@@ -32,6 +33,7 @@ class PersonWords:
     """
 
     asker: frozenset[str]
+    together: frozenset[str]
     third: frozenset[str]
     single: frozenset[str]
     beside: frozenset[str]
@@ -59,7 +61,7 @@ def _read(language: str, lists: Mapping[str, str]) -> PersonWords:
     forms = ((word, stem(word, language), number) for number, group in enumerate(groups) for word in group)
     kin = {word if len(numbers[root]) > 1 else root: number for word, root, number in forms}
     others = {stem(word, language) for word in fold(lists["others"]).split()}
-    names = ("asker", "third", "single", "beside", "of", "whose", "where")
+    names = ("asker", "together", "third", "single", "beside", "of", "whose", "where")
     listed = {name: frozenset(fold(lists[name]).split()) for name in names}
     putting = tuple(fold(lists["putting"]).split())
     return PersonWords(kin=kin, persons=frozenset({*numbers, *others}), putting=putting, **listed)

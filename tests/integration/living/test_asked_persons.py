@@ -222,3 +222,30 @@ def test_a_users_move_changes_nothing_of_what_the_sister_eats() -> None:
     assert sister.superseded_by_hint is None
     assert home.text == "User moved to Oslo."
     assert before.superseded_by_hint == home.id
+
+
+IN_A_GROUP = (
+    ("Ana", "My desk phone is 4411."),
+    ("Ben", "My desk phone is 4522."),
+    ("Ben", "I work in the old harbour office."),
+    ("Ben", "We meet on Mondays at nine."),
+)
+
+
+@pytest.mark.parametrize(
+    ("who", "question", "first", "sure"),
+    [
+        ("Ana", "What is my desk phone?", "My desk phone is 4411.", True),
+        ("Ben", "What is my desk phone?", "My desk phone is 4522.", True),
+        ("Ana Ruiz", "Where do I work?", "I work in the old harbour office.", False),
+        ("Ana", "When do I meet the team?", "We meet on Mondays at nine.", True),
+    ],
+)
+def test_in_a_group_i_am_the_one_who_asks(who: str, question: str, first: str, sure: bool) -> None:
+    """The same came first whoever asked, and another's own statement was high. Proves: CONF-3, LIVE-2."""
+    with Memory() as memory:
+        said = [{"role": "user", "author": author, "content": text} for author, text in IN_A_GROUP]
+        memory.add(said, conversation_id="team")
+        result = memory.recall([{"author": who, "content": question}], conversation_id="team")
+    assert result.facts[0].text == first
+    assert (result.confidence.label != "low") == sure
