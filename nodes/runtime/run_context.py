@@ -26,7 +26,7 @@ from recall_loop.policy.evidence.statements import (
     told_text,
     without_lines,
 )
-from recall_loop.policy.facts.persons import AskedPerson, asked_by_name, asked_person, known_author
+from recall_loop.policy.facts.persons.asked_persons import AskedPerson, asked_by_name, asked_person, known_author
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion

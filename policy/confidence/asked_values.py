@@ -21,7 +21,7 @@ from recall_loop.policy.confidence.told_properties import (
 from recall_loop.policy.evidence.coverage import entry_terms, states_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, prices_in, shared_words
-from recall_loop.policy.facts.persons import person_beside
+from recall_loop.policy.facts.persons.told_persons import person_beside
 from recall_loop.policy.question.amounts import counts, counts_beside_times, has_number, tells_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import find_topics, function_words, shared_words
 from recall_loop.policy.facts.likeness import beginning, has_other_kind, is_one_word
-from recall_loop.policy.facts.persons import told_relatives
+from recall_loop.policy.facts.persons.told_persons import told_relatives
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words

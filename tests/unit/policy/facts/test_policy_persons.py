@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.policy.facts.persons import NO_RELATIVE, asked_by_name, asked_person
+from recall_loop.policy.facts.persons.asked_persons import NO_RELATIVE, asked_by_name, asked_person
 from recall_loop.text.words.tokens import text_language
 
 OTHERS = [

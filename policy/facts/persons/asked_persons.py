@@ -9,15 +9,14 @@ a person, and a statement that speaks of its teller too ("my wife and I").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import place_words, shared_words
+from recall_loop.policy.facts.persons.told_persons import ToldPersons, opening_name, person_beside
 from recall_loop.state.run.state_entries import PoolEntry
-from recall_loop.text.names.proper_names import find_entities
-from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
+from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
 from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
 from recall_loop.text.words.folding import fold
@@ -104,7 +103,7 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
     known = person_words().get(language)
     if known is None:
         return None
-    said = _Persons.of(question, language, known)
+    said = ToldPersons.of(question, language, known)
     asked = frozenset(stems(question, language))
     if said.third or not shared_words("addressed").isdisjoint(said.words):
         return None
@@ -135,7 +134,7 @@ def _tells_of_teller_alone(text: str) -> bool:
     known = person_words().get(language)
     if known is None or len(text) > _LONGEST:
         return False
-    said = _Persons.of(text, language, known)
+    said = ToldPersons.of(text, language, known)
     return bool(said.teller or said.things) and known.together.isdisjoint(said.words)
 
 
@@ -158,83 +157,12 @@ def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) 
             kin = known.kin.get(person_beside(found, at, language, known))
             if kin is not None:
                 return AskedPerson(language, kin, False, asked, name=root)
-            is_other = is_other or not _Persons.of(text, language, known).teller
-    said = _Persons.of(question, language, known)
+            is_other = is_other or not ToldPersons.of(text, language, known).teller
+    said = ToldPersons.of(question, language, known)
     before = said.words[: said.words.index(called[0])] if called[0] in said.words else ()
     if not before or before[-1] in place_words(language) or said.persons or said.asker or said.owns:
         return None
     return AskedPerson(language, NO_RELATIVE, False, asked, name=root, is_other=is_other)
-
-
-@dataclass(frozen=True)
-class _Persons:
-    """The persons of whom a text speaks.
-
-    Attributes:
-        words: its words.
-        asker: whether the one who says it is a subject of it.
-        teller: whether it speaks of the one who says it at all, other than as whose relative somebody is.
-        third: whether it has a pronoun for others.
-        persons: stems of its words for persons.
-        told: those with which it begins, or which are somebody's relatives; none who only takes part ("with my wife").
-        owns: whether anything is the teller's.
-        things: stems of the words for what is the teller's and is no person ("my flat").
-    """
-
-    words: Sequence[str]
-    asker: bool
-    teller: bool
-    third: bool
-    persons: frozenset[str]
-    told: frozenset[str]
-    owns: bool
-    things: frozenset[str]
-
-    @classmethod
-    def of(cls, text: str, language: str, known: PersonWords) -> _Persons:
-        """Return the persons of a text."""
-        found = words(text)
-        persons = frozenset(filter(None, (person_stem(word, language, known) for word in found)))
-        own = list(_own_words(found, language, known))
-        elided = language == "fr" and _ELIDED.search(text) is not None
-        possessives = shared_words("possessives") - known.third
-        # "My older brother", "mon beau-frère": an adjective may stand between.
-        places = [at for at, word in enumerate(found[:-1]) if word in possessives]
-        behind = [found[at + 1 : at + 1 + _BESIDE_THING] for at in places]
-        owned = [_first_person_word(near, language, known) for near in behind]
-        first = elided or has_first_person(text, language)
-        speaks = not shared_words("speakers").isdisjoint(own) or opens_in_first_person(text, language)
-        told = (*owned, *(person_stem(word, language, known) for word in found[:_OPENING]))
-        return cls(
-            words=found,
-            asker=first or any(word in known.asker for word in own),
-            teller=first or speaks,
-            third=not known.third.isdisjoint(found),
-            persons=persons,
-            told=frozenset(filter(None, told)) - _companions(found, language, known),
-            owns=not possessives.isdisjoint(found),
-            things=frozenset(
-                stem(word, language) for near, person in zip(behind, owned, strict=True) if not person for word in near
-            ),
-        )
-
-
-def _first_person_word(found: Sequence[str], language: str, known: PersonWords) -> str:
-    """Return the stem of the first word for a person, "" where there is none."""
-    return next(filter(None, (person_stem(word, language, known) for word in found)), "")
-
-
-def _companions(found: Sequence[str], language: str, known: PersonWords) -> frozenset[str]:
-    """Return the stems of words for persons behind such words as "with", with a possessive between or without."""
-    places = [at for at, word in enumerate(found) if word in known.beside]
-    return frozenset(person_stem(word, language, known) for at in places for word in found[at + 1 : at + 3]) - {""}
-
-
-def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Iterator[str]:
-    """Yield the words but a pronoun that only says whose relative somebody is, as in Chinese."""
-    for word, following in pairwise([*found, ""]):
-        if word not in known.asker or not person_stem(following, language, known):
-            yield word
 
 
 @lru_cache(maxsize=4096)
@@ -247,7 +175,7 @@ def _is_of_another(text: str, asked: AskedPerson) -> bool:
 
 def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
     known = person_words()[language]
-    said = _Persons.of(text, language, known)
+    said = ToldPersons.of(text, language, known)
     if asked.kin is not None:
         return _is_of_no_such_relative(text, said, asked, known)
     if said.teller or said.things:
@@ -260,12 +188,12 @@ def _tells_of_another(text: str, asked: AskedPerson, language: str) -> bool:
     return bool(told - asked.stems or opening & known.single) or _begins_with_name(text, said, asked, language)
 
 
-def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known: PersonWords) -> bool:
+def _is_of_no_such_relative(text: str, said: ToldPersons, asked: AskedPerson, known: PersonWords) -> bool:
     """Tell whether a text tells of its teller alone, or of other relatives only; a name may be anybody's.
 
     It tells of its teller, too, where what is asked for is the teller's: "my birthday is in May".
     """
-    language, name = text_language(text), _opening_name(text)
+    language, name = text_language(text), opening_name(text)
     if asked.name and name and not _is_alike(name, asked) and _begins_with_name(text, said, asked, language):
         return True
     if said.third:
@@ -278,11 +206,6 @@ def _is_of_no_such_relative(text: str, said: _Persons, asked: AskedPerson, known
         return not relatives.intersection((asked.kin, None))
     may_be_teller = asked.kin == NO_RELATIVE and not asked.is_other
     return not may_be_teller and (said.teller or not said.things.isdisjoint(asked.stems))
-
-
-def _opening_name(text: str) -> str:
-    name = next(iter(find_entities(text)), "")
-    return name if name and fold(text).startswith(fold(name)) else ""
 
 
 def _is_alike(name: str, asked: AskedPerson) -> bool:
@@ -309,15 +232,15 @@ def _has_genitive(text: str, language: str, known: PersonWords) -> bool:
     if language != ENGLISH:
         return False
     owners = _GENITIVE.findall(text)
-    return any(stem(fold(owner), language) in known.persons or owner == _opening_name(text) for owner in owners)
+    return any(stem(fold(owner), language) in known.persons or owner == opening_name(text) for owner in owners)
 
 
-def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: str) -> bool:
+def _begins_with_name(text: str, said: ToldPersons, asked: AskedPerson, language: str) -> bool:
     """Tell whether a text tells what is asked for of a name with which it begins; in English only.
 
     In other languages any word that begins a text, or any noun, may look like a name.
     """
-    name = _opening_name(text) if language == ENGLISH else ""
+    name = opening_name(text) if language == ENGLISH else ""
     if not name:
         return False
     if name in _GENITIVE.findall(text):
@@ -328,49 +251,3 @@ def _begins_with_name(text: str, said: _Persons, asked: AskedPerson, language: s
     # "Kakoune is the editor" says what a thing is.
     is_told = verb in _BEING and _ARTICLES.isdisjoint(told[:1])
     return is_told and not asked.stems.isdisjoint(stem(word, language) for word in told)
-
-
-def person_beside(found: Sequence[str], at: int, language: str, known: PersonWords) -> str:
-    """Return the word that tells who a name is: "my sister Ruth", "Ruth, my sister", "Ruth is my sister"; else "".
-
-    Args:
-        found: the words of a text.
-        at: the place of the name among them.
-        language: of the text.
-        known: its words for persons.
-    """
-    before = found[max(at - _AFTER_NAME, 0) : at]
-    if before and known.whose.isdisjoint(before) and (person := person_stem(before[-1], language, known)):
-        return person
-    behind = [word for word in found[at + 1 : at + 1 + _AFTER_NAME] if word not in _BEING]
-    own = behind and behind[0] in shared_words("possessives") - known.third - known.whose
-    return person_stem(behind[1], language, known) if own and len(behind) > 1 else ""
-
-
-@lru_cache(maxsize=4096)
-def told_relatives(text: str, language: str) -> frozenset[int | None]:
-    """Return of which relatives a text tells, by their groups, None for its teller; empty where that isn't plain.
-
-    What tells of something of the teller's ("my wife moved my lesson") tells of the teller too.
-    """
-    known = person_words().get(language)
-    said = _Persons.of(text, language, known) if known else None
-    if known is None or said is None or said.third:
-        return frozenset()
-    relatives = frozenset(known.kin[person] for person in said.told if person in known.kin)
-    return relatives | {None} if said.teller or said.things else relatives
-
-
-def opens_with_another(text: str, asked: Set[str]) -> bool:
-    """Tell whether a text begins with whose relative or thing it is about, or with a name, and neither is asked for.
-
-    Args:
-        text: what was said.
-        asked: the stems of the question's words.
-    """
-    found = words(text)
-    language = text_language(text)
-    if len(found) > 1 and found[0] in shared_words("possessives"):
-        return stem(found[1], language) not in asked
-    name = _opening_name(text)
-    return bool(name) and asked.isdisjoint(stems(name, language))

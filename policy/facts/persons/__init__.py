@@ -1,0 +1,1 @@
+"""Of whom a question asks, and of whom a text tells."""
