@@ -122,7 +122,8 @@ class WriterLock:
             process = f" (process {holder})" if holder else ""
             raise StoreLockedError(
                 f"{folder}: another writer{process} has this store open; "
-                f"wait until it closes, or open the store {HOW_TO_READ_ONLY}"
+                "to write, wait until it closes, or write through that process if it serves; "
+                f"to read only, open the store {HOW_TO_READ_ONLY}"
             ) from error
         self._stream.seek(0)
         self._stream.truncate()
