@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recall_loop.policy.facts.change_words import place_words, shared_words
-from recall_loop.policy.facts.persons.told_persons import ToldPersons, opening_name, person_beside
+from recall_loop.policy.facts.persons.told_persons import (
+    AFTER_NAME,
+    BEING,
+    BESIDE_THING,
+    ToldPersons,
+    opening_name,
+    person_beside,
+)
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
@@ -27,18 +34,10 @@ from recall_loop.text.words.tokens import stems, text_language, words
 
 # Longer texts tell of many things.
 _LONGEST = 400
-# Words after a name among which what is asked for makes it the subject: "Tom has three children".
-_AFTER_NAME = 3
-# A person further on may only be mentioned.
-_OPENING = 3
 _ARTICLES = word_set("the a an")
-_BEING = word_set("is was are were has have had will")
-# Words between which and whose it is there may be a further one ("his old passport").
-_BESIDE_THING = 2
 # So many letters a short name and the whole one mostly have in common.
 _SHORT_NAME = 2
 NO_RELATIVE = -1
-_ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
 _GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
 
 
@@ -217,14 +216,14 @@ def _has_another(found: Sequence[str], at: int, asked: AskedPerson, known: Perso
     """Tell whether a word is asked for, and is told to be another's: "his birthday", "anniversaire de ma sœur"."""
     if stem(found[at], asked.language) not in asked.stems:
         return False
-    before, behind = found[max(at - _BESIDE_THING, 0) : at], list(found[at + 1 :])
+    before, behind = found[max(at - BESIDE_THING, 0) : at], list(found[at + 1 :])
     if not known.whose.isdisjoint(before):
         return True
     if asked.language == CHINESE:
         return any(person_stem(word, CHINESE, known) for word in before if word not in known.of)
     if known.of and behind[:1] and behind.pop(0) not in known.of:
         return False
-    return any(person_stem(word, asked.language, known) for word in behind[: _BESIDE_THING if known.of else 1])
+    return any(person_stem(word, asked.language, known) for word in behind[: BESIDE_THING if known.of else 1])
 
 
 def _has_genitive(text: str, language: str, known: PersonWords) -> bool:
@@ -245,9 +244,9 @@ def _begins_with_name(text: str, said: ToldPersons, asked: AskedPerson, language
         return False
     if name in _GENITIVE.findall(text):
         return True
-    verb, *told = [*said.words[len(words(name)) :], ""][:_AFTER_NAME]
+    verb, *told = [*said.words[len(words(name)) :], ""][:AFTER_NAME]
     if stem(verb, language) in asked.stems:
         return True
     # "Kakoune is the editor" says what a thing is.
-    is_told = verb in _BEING and _ARTICLES.isdisjoint(told[:1])
+    is_told = verb in BEING and _ARTICLES.isdisjoint(told[:1])
     return is_told and not asked.stems.isdisjoint(stem(word, language) for word in told)

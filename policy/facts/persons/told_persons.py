@@ -17,21 +17,14 @@ from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stems, text_language, words
 
-# Longer texts tell of many things.
-_LONGEST = 400
 # Words after a name among which what is asked for makes it the subject: "Tom has three children".
-_AFTER_NAME = 3
+AFTER_NAME = 3
 # A person further on may only be mentioned.
 _OPENING = 3
-_ARTICLES = word_set("the a an")
-_BEING = word_set("is was are were has have had will")
+BEING = word_set("is was are were has have had will")
 # Words between which and whose it is there may be a further one ("his old passport").
-_BESIDE_THING = 2
-# So many letters a short name and the whole one mostly have in common.
-_SHORT_NAME = 2
-NO_RELATIVE = -1
+BESIDE_THING = 2
 _ELIDED = re.compile(r"\bj['\u2019]", re.IGNORECASE)
-_GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
 
 
 @dataclass(frozen=True)
@@ -68,7 +61,7 @@ class ToldPersons:
         possessives = shared_words("possessives") - known.third
         # "My older brother", "mon beau-frère": an adjective may stand between.
         places = [at for at, word in enumerate(found[:-1]) if word in possessives]
-        behind = [found[at + 1 : at + 1 + _BESIDE_THING] for at in places]
+        behind = [found[at + 1 : at + 1 + BESIDE_THING] for at in places]
         owned = [_first_person_word(near, language, known) for near in behind]
         first = elided or has_first_person(text, language)
         speaks = not shared_words("speakers").isdisjoint(own) or opens_in_first_person(text, language)
@@ -114,10 +107,10 @@ def person_beside(found: Sequence[str], at: int, language: str, known: PersonWor
         language: of the text.
         known: its words for persons.
     """
-    before = found[max(at - _AFTER_NAME, 0) : at]
+    before = found[max(at - AFTER_NAME, 0) : at]
     if before and known.whose.isdisjoint(before) and (person := person_stem(before[-1], language, known)):
         return person
-    behind = [word for word in found[at + 1 : at + 1 + _AFTER_NAME] if word not in _BEING]
+    behind = [word for word in found[at + 1 : at + 1 + AFTER_NAME] if word not in BEING]
     own = behind and behind[0] in shared_words("possessives") - known.third - known.whose
     return person_stem(behind[1], language, known) if own and len(behind) > 1 else ""
 
