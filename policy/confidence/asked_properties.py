@@ -140,6 +140,11 @@ def asks_to_pay(question: str, language: str) -> bool:
     return bool(_shared_pattern("paying", language).search(fold(question)))
 
 
+def has_money(text: str, language: str) -> bool:
+    """Tell whether a text has a number with a currency, or so much a month: it is no year then ("1950 euros")."""
+    return bool(_shared_pattern("money", language).search(fold(text)))
+
+
 def without_counted(text: str, language: str) -> str:
     """Return a folded text without the numbers that count something else than money: "three nights", "5 mg"."""
     return _shared_pattern("counted", language).sub(" ", fold(text))

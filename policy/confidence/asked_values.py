@@ -7,10 +7,9 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 
-from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, without_counted
+from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, has_money, without_counted
 from recall_loop.policy.confidence.told_properties import (
     asked_of,
     is_about,
@@ -39,7 +38,6 @@ from recall_loop.text.words.tokens import content_words, stems, text_language, w
 # In these languages a name is told by its capital.
 _CAPITALISED = frozenset({"en", "de", "es", "fr", "ru"})
 _SHORT_REPLY = 6
-_YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?![\d.,€$£¥])")
 _PLACES = frozenset({"=residence", "=work"})
 
 
@@ -145,13 +143,13 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
 
 
 def _tells_price(text: str) -> bool:
-    """Tell whether a text has a number that is no time and counts nothing; "un piso" has none, nor has "a 2015 Kia"."""
+    """Tell whether a text has money, or a number that is no time and counts nothing; "un piso" has none."""
     language = text_language(text)
+    if has_money(text, language):
+        return True
     if not counts_beside_times(text):
         return False
     left = without_times(without_counted(text, language))
-    if PRICE not in find_topics(fold(text), language):
-        left = _YEAR.sub(" ", left)
     return has_number(" ".join(word for word in words(left) if word not in stop_words(language)))
 
 

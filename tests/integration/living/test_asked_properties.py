@@ -44,6 +44,8 @@ TOLD = [
     ("Que fait ma fille dans la vie ?", "Ma fille Maud, infirmière à Nantes, passe dimanche."),
     ("Когда день рождения у Лизы?", "12 мая Лизе 6, печём торт."),
     ("When is Ida's birthday?", "Ida wants to stop the cello. Rolf agreed. Her birthday is coming, 27 June."),
+    ("What do I pay for the flat?", "I pay 1950 a month for the flat."),
+    ("Was zahle ich für die Wohnung?", "Ich zahle für die Wohnung 1950 Euro."),
     ("What is the plumber's phone number?", "The plumber is Ken, 0161 496 0000."),
 ]
 NOT_TOLD = [
