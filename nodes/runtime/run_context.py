@@ -35,6 +35,7 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
+from recall_loop.text.names.introductions import with_plain_name
 from recall_loop.text.speech.person_words import is_person_word
 from recall_loop.text.words.tokens import query_terms
 
@@ -124,7 +125,7 @@ class RunContext:
             )
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
-            ranked = put_asked_person_first(ranked, self.tells_of_another, self.supported_facets)
+            ranked = put_asked_person_first(ranked, self.tells_of_another, self._is_on_matter)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -186,6 +187,11 @@ class RunContext:
         record = entry["record"]
         return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
 
+    def _is_on_matter(self, entry: PoolEntry) -> bool:
+        asked = self._asked_person
+        told = asked is not None and asked.is_told_name(told_text(entry["record"]))
+        return told or bool(self.supported_facets(entry))
+
     def is_evidence(self, entry: PoolEntry) -> bool:
         """Tell whether a record may be evidence for whom the question is about (CONF-3)."""
         return self.states(entry) and not self.tells_of_another(entry)
@@ -203,8 +209,11 @@ class RunContext:
         return {**entry, **kept}  # type: ignore[typeddict-item]
 
     def _stated_of_asked(self, entry: PoolEntry) -> PoolEntry:
-        stated = as_evidence(entry, self.terms, self._answers)
         asked = self._asked_person
+        if asked is not None and asked.is_told_name(told_text(entry["record"])):
+            told = with_plain_name(told_text(entry["record"]))
+            return {**entry, "record": {**entry["record"], "text": told}}
+        stated = as_evidence(entry, self.terms, self._answers)
         if asked is None or asked.said(entry):
             return stated
         if entry["record"].get("author"):

@@ -205,7 +205,7 @@ def _agrees(item: RankedEntry, question: str) -> bool:
 def put_asked_person_first(
     ranked: Sequence[RankedEntry],
     tells_of_another: Callable[[PoolEntry], bool],
-    supports: Callable[[PoolEntry], Set[int]],
+    is_on_matter: Callable[[PoolEntry], bool],
 ) -> list[RankedEntry]:
     """Move what is told of somebody else behind the first statement on the matter, at no higher score.
 
@@ -214,10 +214,10 @@ def put_asked_person_first(
     Args:
         ranked: all entries, best first.
         tells_of_another: tells whether an entry is about somebody else than the question.
-        supports: returns the indices of the facets that an entry supports; one that supports any is on the matter.
+        is_on_matter: tells whether an entry is on the matter that is asked about.
     """
     others = {item.entry["key"] for item in ranked if tells_of_another(item.entry)}
-    highest = next((item.score for item in ranked if supports(item.entry)), None) if others else None
+    highest = next((item.score for item in ranked if is_on_matter(item.entry)), None) if others else None
     if highest is None:
         return list(ranked)
     lowered = [

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.state.types import MAX_POSITION, ContentType, Role
+from recall_loop.text.names.introductions import with_plain_name
 from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.time.dates import date_stems
 from recall_loop.text.words.tokens import has_word, index_stems, normalise
@@ -67,8 +68,13 @@ def from_microseconds(moment: int) -> datetime:
 
 
 def index_text(record: Mapping[str, Any]) -> str:
-    """Return the text that a record is indexed and embedded with: label, subject or author first."""
+    """Return the text that a record is indexed and embedded with: label, subject or author first.
+
+    Where its user tells their name, that stands at the end in the words in which it is asked for.
+    """
     text: str = record["text"]
+    if record["kind"] == ContentType.MESSAGE and record.get("role") in (None, Role.USER):
+        text = with_plain_name(text)
     field = {"archival": "label", "fact": "subject", "message": "author"}.get(record["kind"])
     head = (record.get(field) or "").strip() if field else ""
     if not head or (field == "subject" and text.casefold().startswith(head.casefold())):

@@ -293,7 +293,7 @@ class Row:
     @property
     def index_text(self) -> str:
         """The text that the record is indexed with: author, subject or label first (STORE-7)."""
-        fields = self.record.model_dump(include={"text", "author", "subject", "label"})
+        fields = self.record.model_dump(include={"text", "role", "author", "subject", "label"})
         return index_text({**fields, "kind": self.kind})
 
     def __repr__(self) -> str:

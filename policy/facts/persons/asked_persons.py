@@ -23,6 +23,7 @@ from recall_loop.policy.facts.persons.told_persons import (
     person_beside,
 )
 from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.text.names.introductions import asks_own_name, tells_own_name
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
 from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
@@ -54,6 +55,7 @@ class AskedPerson:
         wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
         name: the stem of the name where the question has one; a statement that has it, too, is theirs.
         is_other: whether somebody speaks of them by that name, so that who tells of themselves is somebody else.
+        own_name: whether it asks for the name of the one who asks; what somebody's cat is called is none.
         author: the name of the one who asks, "" where it isn't given or memory has nothing by them.
     """
 
@@ -65,6 +67,7 @@ class AskedPerson:
     wishes: bool = False
     name: str = ""
     is_other: bool = False
+    own_name: bool = False
     author: str = ""
 
     def said(self, entry: PoolEntry) -> bool:
@@ -75,6 +78,10 @@ class AskedPerson:
     def has_name(self, text: str) -> bool:
         """Tell whether a text has the name that the question has."""
         return bool(self.name) and self.name in stems(text, self.language)
+
+    def is_told_name(self, text: str) -> bool:
+        """Tell whether a text tells the name of the one who asks for it."""
+        return self.own_name and tells_own_name(text)
 
     def is_by_another(self, author: str | None, text: str) -> bool:
         """Tell whether somebody else than the one who asks says it, and of themselves alone: "my phone is 4522"."""
@@ -91,6 +98,8 @@ class AskedPerson:
         """Tell whether a statement is about somebody else, or about nothing but a wish."""
         if self.kin is None and not (self.owns or self.seeks or self.wishes) and only_wishes(text):
             return True
+        if self.own_name:
+            return not self.is_told_name(text) and _tells_of_somebody(text)
         return len(text) <= _LONGEST and _is_of_another(text, self)
 
 
@@ -107,9 +116,11 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
     if said.third or not shared_words("addressed").isdisjoint(said.words):
         return None
     if not said.persons or (counts and said.asker):
+        own_name = asks_own_name(question)
         seeks = not known.where.isdisjoint(said.words) and any(word.startswith(known.putting) for word in said.words)
         wishes, plain = asks_for_wishes(question), said.asker or said.owns
-        return AskedPerson(language, None, not said.asker, asked, seeks, wishes) if plain else None
+        person = AskedPerson(language, None, not said.asker, asked, seeks, wishes, own_name=own_name)
+        return person if plain or own_name else None
     relatives = {known.kin.get(person) for person in said.persons}
     if said.asker or len(relatives) > 1 or None in relatives:
         return None
@@ -135,6 +146,15 @@ def _tells_of_teller_alone(text: str) -> bool:
         return False
     said = ToldPersons.of(text, language, known)
     return bool(said.teller or said.things) and known.together.isdisjoint(said.words)
+
+
+@lru_cache(maxsize=4096)
+def _tells_of_somebody(text: str) -> bool:
+    """Tell whether a text speaks of who says it, of something of theirs or of somebody else."""
+    language = text_language(text)
+    known = person_words().get(language)
+    said = ToldPersons.of(text, language, known) if known else None
+    return said is not None and bool(said.teller or said.third or said.things or said.persons)
 
 
 def asked_by_name(question: str, language: str, name: str, told: Iterable[str]) -> AskedPerson | None:

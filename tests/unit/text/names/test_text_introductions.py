@@ -1,0 +1,61 @@
+"""Somebody's own name, told in whatever words (OPEN-4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.text.names.introductions import asks_own_name, tells_own_name, with_plain_name
+
+TOLD = [
+    ("Hi, I'm Giulia.", "My name is Giulia, I am called Giulia."),
+    ("Morning. Bernie here, my head is a sieve.", "My name is Bernie, I am called Bernie."),
+    ("Everyone calls me Will, my passport says Wilhelm.", "My name is Will, I am called Will."),
+    ("This is José García López speaking.", "My name is José García López, I am called José García López."),
+    ("Hallo, ich bin die Jule aus Köln.", "Mein Name ist Jule, ich heiße Jule."),
+    ("Ich werde Jule genannt.", "Mein Name ist Jule, ich heiße Jule."),
+    ("Hola, soy Giulia y tengo dos perros.", "Mi nombre es Giulia, me llamo Giulia."),
+    ("Moi c'est Giulia.", "Mon nom est Giulia, je m’appelle Giulia."),
+    ("Я — Анна, из Твери.", "Моё имя Анна, меня зовут Анна."),
+    ("叫我小朱吧。", "我的名字是小朱，我叫小朱。"),
+]
+NOT_TOLD = [
+    "I'm German and vegan.",
+    "I'm Giulia's sister.",
+    "I'm Dr. Okafor's patient, call me Monday evening.",
+    "This is Rex, my dog.",
+    "Carla here said no.",
+    "Ich bin Lehrerin und bin Montag wieder da.",
+    "Ich werde Anna anrufen.",
+    "Soy enfermera, soy de Madrid.",
+    "Я Марию не видела.",
+    "我叫了外卖，叫我起床。",
+    "你好，我是护士。",
+]
+ASKED = ["What's my name?", "What am I called?", "Wie heiße ich?", "¿Cómo me llamo?", "Comment je m'appelle ?"]
+ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?"]
+NOT_ASKED = ["What's my cat's name?", "What's my middle name?", "Wie heißt meine Katze?", "Как зовут мою кошку?"]
+
+
+@pytest.mark.parametrize(("text", "plain"), TOLD)
+def test_a_name_that_is_told_stands_in_plain_words_too(text: str, plain: str) -> None:
+    """In six languages, by the words of each. Proves: OPEN-4."""
+    assert with_plain_name(text) == f"{text}\n{plain}"
+
+
+@pytest.mark.parametrize("text", NOT_TOLD)
+def test_what_somebody_is_or_another_is_called_is_no_name_of_theirs(text: str) -> None:
+    """A people, an occupation, a day, a dog. Proves: OPEN-4."""
+    assert with_plain_name(text) == text
+    assert not tells_own_name(text)
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_the_own_name_is_asked_for(question: str) -> None:
+    """In six languages. Proves: OPEN-4."""
+    assert asks_own_name(question)
+
+
+@pytest.mark.parametrize("question", NOT_ASKED)
+def test_other_names_are_asked_for(question: str) -> None:
+    """That of a cat, or one of several. Proves: OPEN-4."""
+    assert not asks_own_name(question)
