@@ -112,7 +112,7 @@ class RunContext:
 
     @cached_property
     def _matcher(self) -> FacetMatcher:
-        return FacetMatcher(self.facets, self.question.times, self.question.language)
+        return FacetMatcher(self.facets, self.question)
 
     def ranked(self, state: AgentState) -> list[RankedEntry]:
         """Return all entries of the pool, best first. The pool grows only where the iteration is counted up."""

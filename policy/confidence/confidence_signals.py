@@ -121,8 +121,9 @@ class _SignalInputs:
 
     @cached_property
     def own_terms(self) -> list[frozenset[str]]:
-        """The stems of each fact's own text."""
-        return [entry_terms(item.entry) for item in self.ranked]
+        """The stems of each fact's own text, and of the asked kind where it names something of it."""
+        kind = self.question.kind
+        return [entry_terms(item.entry) | kind.told_in(item.entry["record"]["text"]) for item in self.ranked]
 
     @cached_property
     def window_terms(self) -> list[frozenset[str]]:
@@ -229,7 +230,7 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
 
 def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
     if question.asked is None:
-        return 0.0
+        return float(bool(question.kind.told_in(entry["record"]["text"])))
     return 1.0 if states_answer(question.asked, entry, {*stems(question.text)}) else -1.0
 
 

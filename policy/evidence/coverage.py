@@ -31,7 +31,7 @@ from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
-from recall_loop.text.time.time_expressions import TimeExpression, says_when
+from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
@@ -157,8 +157,9 @@ def _share(weight: float, total: float) -> float:
 class FacetMatcher:
     """Finds the facets that a record supports; work that depends on the facets alone is done once."""
 
-    def __init__(self, facets: Sequence[Facet], times: Sequence[TimeExpression], language: str = ENGLISH) -> None:
-        """`times` and `language` are those of the question."""
+    def __init__(self, facets: Sequence[Facet], question: AnalysedQuestion) -> None:
+        """`facets` are those of the question."""
+        times, language = question.times, question.language
         kinds = [(index, facet, facet["kind"]) for index, facet in enumerate(facets)]
         by_text = {time.text: time for time in reversed(times)}
         self._names = [(index, frozenset(facet["terms"])) for index, facet, kind in kinds if kind == NAME]
@@ -169,6 +170,7 @@ class FacetMatcher:
         terms = {index: facet["terms"] for index, facet in self._phrases}
         who = any(text == AnswerKind.PERSON for _, text in self._answers)
         self._all_phrases = set(terms)
+        self._kind = question.kind
         self._events = StateEvents(terms, language, self._question_terms, who=who)
 
     def __call__(self, entry: PoolEntry) -> frozenset[int]:
@@ -193,6 +195,7 @@ class FacetMatcher:
         return self._events.misleads(left, entry["record"]["text"])
 
     def _worded(self, window: frozenset[str], entry: PoolEntry) -> set[int]:
+        window = window | self._kind.told_in(entry["record"]["text"])
         return {index for index, facet in self._phrases if _has_phrase(facet, window, entry)}
 
 

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
+from recall_loop.policy.question.asked_kinds import NO_KIND, AskedKind, asked_kind_of
 from recall_loop.policy.question.follow_ups import Dependence, dependence
 from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
@@ -55,6 +56,7 @@ class AnalysedQuestion:
         table: related terms; None = the built-in ones.
         language: its language (ISO 639-1), as the request states it, else as it is detected.
         stated_language: the language that the request states; None where it states none.
+        kind: the kind of thing that it asks for, where it asks for no date, number or person.
         listed: what it wants several of, if it asks for a list.
     """
 
@@ -73,6 +75,7 @@ class AnalysedQuestion:
     about_questions: bool = False
     language: str = ENGLISH
     stated_language: str | None = None
+    kind: AskedKind = NO_KIND
     listed: ListRequest | None = None
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
@@ -131,6 +134,7 @@ def _analyse(
     if not named and not phrases and window:
         phrases = find_noun_phrases(window[-1])
     parts = _parts(text)
+    asked = next(filter(None, (asked_kind(part, language) for part in parts)), None)
     taken = time_terms | stem_set(names) | stem_set(naming_words(text, language), language)
     return AnalysedQuestion(
         text=text,
@@ -140,7 +144,8 @@ def _analyse(
         phrases=tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases)))),
         times=times,
         event_times=event_times(text, times),
-        asked=next(filter(None, (asked_kind(part, language) for part in parts)), None),
+        asked=asked,
+        kind=NO_KIND if asked else asked_kind_of(text, language),
         language=language,
         stated_language=stated_language,
         listed=list_request(text, language, names),

@@ -132,7 +132,7 @@ def test_coverage_is_bounded_and_grows_with_the_evidence(text, entries):
     best = compute_coverage(facets, [])
     assert best.score == best.best_single == 0.0 and len(best.uncovered) == len(facets)
     for count in range(1, len(entries) + 1):
-        now = compute_coverage(facets, map(FacetMatcher(facets, question.times), entries[:count]))
+        now = compute_coverage(facets, map(FacetMatcher(facets, question), entries[:count]))
         assert 0.0 <= best.best_single <= now.best_single <= now.score <= 1.0
         assert best.score <= now.score
         assert set(now.uncovered) <= set(best.uncovered)
@@ -146,7 +146,7 @@ def test_a_record_without_the_anchor_supports_nothing(text, entry):
     """Proves: STOP-5."""
     question = analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
     facets = extract_facets(question)
-    found = FacetMatcher(facets, question.times)(entry)
+    found = FacetMatcher(facets, question)(entry)
     assert found <= set(range(len(facets)))
     if question.names and not any(facets[at]["kind"] == "name" for at in found):
         assert found == set()

@@ -35,6 +35,7 @@ class _Words(NamedTuple):
     being: regex.Pattern[str]
     plain: str
     asked: regex.Pattern[str]
+    others: regex.Pattern[str]
     peoples: frozenset[str]
 
     @classmethod
@@ -42,8 +43,8 @@ class _Words(NamedTuple):
         """Return the words of one table."""
         name = _SIGNS if language == CHINESE else _NAME
         told, being = (regex.compile(lists[part].replace("{name}", name)) for part in ("told", "being"))
-        peoples = frozenset(lists.get("peoples", "").split())
-        return cls(language, told, being, lists["plain"], regex.compile(lists["asked"]), peoples)
+        asked, others = (regex.compile(lists[part]) for part in ("asked", "others"))
+        return cls(language, told, being, lists["plain"], asked, others, frozenset(lists.get("peoples", "").split()))
 
 
 @lru_cache(maxsize=4096)
@@ -59,10 +60,14 @@ def tells_own_name(text: str) -> bool:
     return bool(_plain_name(text))
 
 
-def asks_own_name(question: str) -> bool:
-    """Tell whether somebody asks for their own name."""
+@lru_cache(maxsize=256)
+def asked_own_name(question: str) -> str | None:
+    """Return which of their own names somebody asks for: "" = the one by which they are called; None = no name."""
     folded = fold(question)
-    return any(words.asked.search(folded) for words in _languages())
+    found = next(filter(None, (words.others.search(folded) for words in _languages())), None)
+    if found is not None:
+        return str(found[1])
+    return "" if any(words.asked.search(folded) for words in _languages()) else None
 
 
 def _plain_name(text: str) -> str:

@@ -67,6 +67,7 @@ class LanguageWords:
         naming: pattern of questions for a name; its group is the word that asks for it. Empty = none.
         answers: patterns of questions by the kind of answer that they ask for, as they are written.
         lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
+        things: pattern of questions for a thing of a kind, which is its group. Empty = none.
         loans: its stop words that English text has too.
         months: patterns of the names of months, as they are written, from January; empty = none.
         weekdays: the same of weekdays, from Monday.
@@ -81,6 +82,7 @@ class LanguageWords:
     answers: Mapping[str, str]
     naming: str
     lists: str
+    things: str
     loans: frozenset[str]
     months: tuple[str, ...]
     weekdays: tuple[str, ...]
@@ -89,12 +91,12 @@ class LanguageWords:
     def from_lists(cls, lists: Mapping[str, Any]) -> LanguageWords:
         """Return the words of one table of `languages.toml`."""
         names = ("question", "asking", "pronouns", "numbers", "amounts", "loans")
-        found = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
+        found: dict[str, Any] = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
         stop = frozenset(fold(lists["stop"]).split()) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))
-        naming, several = lists.get("naming", ""), lists.get("lists", "")
+        patterns = {name: lists.get(name, "") for name in ("naming", "lists", "things")}
         months, weekdays = (tuple(lists.get(name, "").split()) for name in ("months", "weekdays"))
-        return cls(stop=stop, answers=answers, naming=naming, lists=several, months=months, weekdays=weekdays, **found)
+        return cls(stop=stop, answers=answers, months=months, weekdays=weekdays, **patterns, **found)
 
     @property
     def calendar(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ from recall_loop.policy.facts.persons.told_persons import (
     person_beside,
 )
 from recall_loop.state.run.state_entries import PoolEntry
-from recall_loop.text.names.introductions import asks_own_name, tells_own_name
+from recall_loop.text.names.introductions import asked_own_name, tells_own_name
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
 from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
@@ -55,7 +55,7 @@ class AskedPerson:
         wishes: whether it asks for a wish; what is only wished for answers no other question about oneself.
         name: the stem of the name where the question has one; a statement that has it, too, is theirs.
         is_other: whether somebody speaks of them by that name, so that who tells of themselves is somebody else.
-        own_name: whether it asks for the name of the one who asks; what somebody's cat is called is none.
+        own_name: which of their own names somebody asks for, "" = the one by which they are called; None = no name.
         author: the name of the one who asks, "" where it isn't given or memory has nothing by them.
     """
 
@@ -67,7 +67,7 @@ class AskedPerson:
     wishes: bool = False
     name: str = ""
     is_other: bool = False
-    own_name: bool = False
+    own_name: str | None = None
     author: str = ""
 
     def said(self, entry: PoolEntry) -> bool:
@@ -81,7 +81,7 @@ class AskedPerson:
 
     def is_told_name(self, text: str) -> bool:
         """Tell whether a text tells the name of the one who asks for it."""
-        return self.own_name and tells_own_name(text)
+        return self.own_name == "" and tells_own_name(text)
 
     def is_by_another(self, author: str | None, text: str) -> bool:
         """Tell whether somebody else than the one who asks says it, and of themselves alone: "my phone is 4522"."""
@@ -99,7 +99,9 @@ class AskedPerson:
         if self.kin is None and not (self.owns or self.seeks or self.wishes) and only_wishes(text):
             return True
         if self.own_name:
-            return not self.is_told_name(text) and _tells_of_somebody(text)
+            return tells_own_name(text) and self.own_name not in fold(text)
+        if self.own_name is not None:
+            return not tells_own_name(text) and _tells_of_somebody(text)
         return len(text) <= _LONGEST and _is_of_another(text, self)
 
 
@@ -116,11 +118,11 @@ def asked_person(question: str, language: str, *, counts: bool = False) -> Asked
     if said.third or not shared_words("addressed").isdisjoint(said.words):
         return None
     if not said.persons or (counts and said.asker):
-        own_name = asks_own_name(question)
+        own_name = asked_own_name(question)
         seeks = not known.where.isdisjoint(said.words) and any(word.startswith(known.putting) for word in said.words)
         wishes, plain = asks_for_wishes(question), said.asker or said.owns
         person = AskedPerson(language, None, not said.asker, asked, seeks, wishes, own_name=own_name)
-        return person if plain or own_name else None
+        return person if plain or own_name is not None else None
     relatives = {known.kin.get(person) for person in said.persons}
     if said.asker or len(relatives) > 1 or None in relatives:
         return None

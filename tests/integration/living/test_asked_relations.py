@@ -111,3 +111,18 @@ def test_irregular_forms_are_of_one_verb(asked, told):
         )
         result = retrieve(asked, store=filled)
     assert result.facts[0].text == told and result.metadata["coverage"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("Which herb can't I stand?", "Coriander tastes like soap to me."),
+        ("What sport does Nina do?", "Nina trains karate with her cousins."),
+        ("Which body part did I hurt?", "I sprained my ankle on the stairs."),
+    ],
+)
+def test_a_thing_of_the_asked_kind_tells_it(asked, told):
+    """Nobody need say that coriander is a herb. Proves: STOP-5, CONF-3."""
+    with MemoryStore.in_memory() as filled:
+        filled.upsert([{"kind": "message", "role": "user", "text": told}])
+        assert retrieve(asked, store=filled).confidence.label is not ConfidenceLabel.LOW

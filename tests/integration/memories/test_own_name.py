@@ -43,3 +43,10 @@ def test_the_plain_words_are_shown_nowhere() -> None:
         memory.add(said, user_id="u", conversation_id="c")
         recalled = memory.recall("What's my name?", user_id="u")
     assert "I am called" not in recalled.model_dump_json()
+
+
+def test_an_introduction_tells_no_middle_name() -> None:
+    """Who is called Sam may have any. Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add("Call me Sam, nobody says Samantha.", user_id="u")
+        assert memory.recall("What's my middle name?", user_id="u").confidence.label == "low"

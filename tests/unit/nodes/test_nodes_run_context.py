@@ -102,13 +102,13 @@ def test_the_ranking_knows_what_the_question_names():
 def test_kept_support_is_the_support_of_the_record(seed):
     """Proves: LOOP-9, STOP-5."""
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
-    facets, times = extract_facets(known.question), known.question.times
+    facets = extract_facets(known.question)
     for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
-        expected = FacetMatcher(facets, times)(entry) if known.states(entry) else frozenset()
+        expected = FacetMatcher(facets, known.question)(entry) if known.states(entry) else frozenset()
         assert known.supported_facets(entry) == expected
-    single = [FacetMatcher(facets, times)(entry) for entry in found.values()]
+    single = [FacetMatcher(facets, known.question)(entry) for entry in found.values()]
     assert compute_coverage(facets, single) == compute_coverage(
-        facets, map(FacetMatcher(facets, times), found.values())
+        facets, map(FacetMatcher(facets, known.question), found.values())
     )
 
 

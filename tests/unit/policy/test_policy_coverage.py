@@ -34,14 +34,14 @@ def covered(asked, *entries):
     """Return the coverage of a question by entries."""
     analysed = question(asked)
     facets = extract_facets(analysed)
-    return compute_coverage(facets, map(FacetMatcher(facets, analysed.times), entries))
+    return compute_coverage(facets, map(FacetMatcher(facets, analysed), entries))
 
 
 def supported(asked, found):
     """Return text or kind of the facets that one entry supports."""
     analysed = question(asked)
     facets = extract_facets(analysed)
-    return {(facets[at]["kind"], facets[at]["text"]) for at in FacetMatcher(facets, analysed.times)(found)}
+    return {(facets[at]["kind"], facets[at]["text"]) for at in FacetMatcher(facets, analysed)(found)}
 
 
 def kinds(asked, found):

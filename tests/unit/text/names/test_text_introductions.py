@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.text.names.introductions import asks_own_name, tells_own_name, with_plain_name
+from recall_loop.text.names.introductions import asked_own_name, tells_own_name, with_plain_name
 
 TOLD = [
     ("Hi, I'm Giulia.", "My name is Giulia, I am called Giulia."),
@@ -33,7 +33,8 @@ NOT_TOLD = [
 ]
 ASKED = ["What's my name?", "What am I called?", "Wie heiße ich?", "¿Cómo me llamo?", "Comment je m'appelle ?"]
 ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?"]
-NOT_ASKED = ["What's my cat's name?", "What's my middle name?", "Wie heißt meine Katze?", "Как зовут мою кошку?"]
+OTHERS = [("What's my middle name?", "middle"), ("Was ist mein Mädchenname?", "madchen"), ("我的小名是什么？", "小名")]
+NOT_ASKED = ["What's my cat's name?", "Wie heißt meine Katze?", "Как зовут мою кошку?"]
 
 
 @pytest.mark.parametrize(("text", "plain"), TOLD)
@@ -52,10 +53,16 @@ def test_what_somebody_is_or_another_is_called_is_no_name_of_theirs(text: str) -
 @pytest.mark.parametrize("question", ASKED)
 def test_the_own_name_is_asked_for(question: str) -> None:
     """In six languages. Proves: OPEN-4."""
-    assert asks_own_name(question)
+    assert asked_own_name(question) == ""
 
 
 @pytest.mark.parametrize("question", NOT_ASKED)
 def test_other_names_are_asked_for(question: str) -> None:
     """That of a cat, or one of several. Proves: OPEN-4."""
-    assert not asks_own_name(question)
+    assert asked_own_name(question) is None
+
+
+@pytest.mark.parametrize(("question", "which"), OTHERS)
+def test_another_name_of_ones_own_is_told_apart(question: str, which: str) -> None:
+    """A middle name is not that by which somebody is called. Proves: CONF-3."""
+    assert asked_own_name(question) == which

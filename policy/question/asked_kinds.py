@@ -1,0 +1,90 @@
+"""Questions for a thing of a kind, and whether a text names one: "which herb can't I stand?", coriander (STOP-5).
+
+A memory seldom says of what kind a thing is: who drives a Corolla needn't tell that it is a car. The kinds are those
+of `text.words.kinds`; words of other languages are read as their English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from recall_loop.text.gloss.glosses import english_of
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.kinds import members_of
+from recall_loop.text.words.languages import CHINESE, ENGLISH, language_words, stop_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import text_language, words
+
+# Longer texts tell of many things.
+_LONGEST = 1000
+# Words of a phrase of which the last may be the kind: "musical instrument".
+_PHRASE = 3
+_ENGLISH = re.compile(
+    r"\bwhich\s+(?:(?:kind|type|sort|brand|breed)s?\s+of\s+)?(\w+(?:\s\w+){0,2})"
+    r"|\bwhat\s+(?:kind|type|sort)s?\s+of\s+(\w+(?:\s\w+)?)"
+    r"|\bwhat\s+(\w+(?:\s\w+){0,2}?)\s+(?:am|are|is|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b"
+    r"|\bfavou?rite\s+(\w+(?:\s\w+)?)",
+    re.IGNORECASE,
+)
+
+
+class AskedKind(NamedTuple):
+    """The kind of thing that a question asks for: the stems of its words, and of English words for its members."""
+
+    stems: frozenset[str]
+    members: frozenset[str]
+
+    def told_in(self, text: str) -> frozenset[str]:
+        """Return the stems of the kind's words if a text has a word for one of its members, in any known language."""
+        told = self.members and not self.members.isdisjoint(_english_stems(text[:_LONGEST]))
+        return self.stems if told else frozenset()
+
+
+NO_KIND = AskedKind(frozenset(), frozenset())
+
+
+@lru_cache(maxsize=256)
+def asked_kind_of(question: str, language: str) -> AskedKind:
+    """Return the kind of thing that a question asks for; `NO_KIND` where it asks for none that is known."""
+    for found in _pattern(language).finditer(question):
+        for kind, english in _kinds(next(filter(None, found.groups()), ""), language):
+            members = members_of(english)
+            if members:
+                own = frozenset(stem(word, language) for word in words(kind))
+                single = frozenset(stem(word) for word in members if " " not in word)
+                return AskedKind(own, single - {stem(word) for word in english.split()})
+    return NO_KIND
+
+
+@lru_cache(maxsize=4096)
+def _english_stems(text: str) -> frozenset[str]:
+    language = text_language(text)
+    stop = stop_words(language)
+    found = [word for word in words(text) if word not in stop]
+    if language == ENGLISH:
+        return frozenset(stem(word) for word in found)
+    english = (english_of(word, language) or "" for word in found)
+    return frozenset(stem(word) for gloss in english for word in gloss.split())
+
+
+def _kinds(phrase: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield what a phrase may have as a kind, and its English: two words that are one, then each from the first."""
+    if language == CHINESE:
+        parts = [phrase[:end] for end in range(len(phrase), 0, -1)]
+    else:
+        parts = [fold(word) for word in phrase.split() if fold(word) not in stop_words(language)]
+    if language == ENGLISH:
+        pairs = (f"{first} {second}" for first, second in pairwise(parts))
+        yield from ((pair, pair) for pair in pairs if members_of(pair) != members_of(pair.split()[1]))
+    for part in parts:
+        yield part, (None if language == ENGLISH else english_of(part, language)) or part
+
+
+@cache
+def _pattern(language: str) -> re.Pattern[str]:
+    known = language_words().get(language)
+    return re.compile(known.things, re.IGNORECASE) if known and known.things else _ENGLISH
