@@ -19,10 +19,12 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from recall_loop.graph.parent_messages import (
+    NO_MESSAGES,
     channels_of,
     has_reducer,
     is_wrapped_node,
     new_blocks,
+    readable_thread,
     with_blocks,
     with_ids,
 )
@@ -149,8 +151,10 @@ class ParentKeys:
         values = _values(given, [*own, *taken])
         if not call.has_parents_state and _MESSAGES in values:
             _checked_messages(_MESSAGES, values[_MESSAGES])
-        if not call.has_parents_state and len(self.inputs) == 1 and _MESSAGES in taken:
+        if not call.is_node and len(self.inputs) == 1 and _MESSAGES in taken:
             return given
+        if call.is_node and isinstance(thread := values.get(self.inputs[_MESSAGES]), list):
+            values[self.inputs[_MESSAGES]] = readable_thread(thread)
         read = {
             ours: _checked(ours, theirs, values[theirs]) for ours, theirs in self.inputs.items() if theirs in values
         }
@@ -255,7 +259,7 @@ def _checked_messages(theirs: str, value: Any) -> Any:
         return value
     try:
         messages = convert_to_messages(value if isinstance(value, list) else [value])
-    except (NotImplementedError, AttributeError, TypeError, ValueError, KeyError) as error:
+    except NO_MESSAGES as error:
         raise InvalidInputError(theirs, value, _WANTED) from error
     if theirs != _MESSAGES:  # the graph itself would report it under its own name
         chat_messages(messages, theirs)

@@ -15,8 +15,10 @@ from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 
-from recall_loop.nodes.runtime.inputs import is_recall_block
+from recall_loop.nodes.runtime.inputs import asking, is_recall_block
 
+# What LangChain raises where something is no message.
+NO_MESSAGES = (NotImplementedError, AttributeError, TypeError, ValueError, KeyError)
 _READER, _CALL = "__pregel_read", "__pregel_call"
 
 
@@ -53,6 +55,14 @@ def _unwrapped(step: object) -> list[object]:
 def has_reducer(channel: Any) -> bool:
     """Tell whether a channel combines what it is given with what it holds."""
     return callable(getattr(channel, "operator", None))
+
+
+def readable_thread(thread: list[Any]) -> list[Any]:
+    """Return a parent's thread with a question, if only one that asks nothing; what is no thread stays as it is."""
+    try:
+        return asking(convert_to_messages(thread))
+    except NO_MESSAGES:
+        return thread
 
 
 def with_ids(given: Any) -> list[BaseMessage]:

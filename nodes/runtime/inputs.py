@@ -25,6 +25,7 @@ _ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "to
 _FIELDS = tuple(name for name in RetrieveRequest.model_fields if name not in ("id", "messages"))
 _REWRITTEN = ("request_id", "reference_time")
 _FROM_CONTEXT = ("tenant", "agent_id", "user_id", "conversation_id", "scope")
+_ASKS_NOTHING = "…"
 _FROM_SETTINGS = ("max_facts", "max_iterations", "max_context_tokens")
 
 
@@ -79,19 +80,35 @@ def chat_messages(messages: Sequence[BaseMessage], key: str = "messages") -> lis
         InvalidInputError: there is no message, none of the user's has text, as a lone image has none, or the question
             isn't allowed.
     """
-    window = {place: message for place, message in enumerate(messages) if not is_recall_block(message)}
+    window = _window(messages)
     if not window:
         raise InvalidInputError(key, [], "at least one message")
-    asking = [place for place, message in window.items() if chat_role(message) == Role.USER] or list(window)
-    asked = next((place for place in reversed(asking) if _text(window[place].content).strip()), None)
-    if asked is None:
-        raise InvalidInputError(
-            f"{key}.content",
-            _text(window[asking[-1]].content),
-            "text with at least one character that is not white space",
-        )
+    asked = _asked(window)
+    if not (content := _text(window[asked].content)).strip():
+        raise InvalidInputError(f"{key}.content", content, "text with at least one character that is not white space")
     told = (_question(one, f"{key}.{place}") if place == asked else _earlier(one) for place, one in window.items())
     return [message for message in told if message is not None]
+
+
+def asking(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return a thread in which the last message of the user, if none has text, asks nothing: there is nothing to find.
+
+    What its user sends, such as a lone image, is not the host's mistake, and ends no run of it (GRAPH-1).
+    """
+    window, thread = _window(messages), list(messages)
+    if window and not _text(window[asked := _asked(window)].content).strip():
+        thread[asked] = thread[asked].model_copy(update={"content": _ASKS_NOTHING})
+    return thread
+
+
+def _window(messages: Sequence[BaseMessage]) -> dict[int, BaseMessage]:
+    return {place: message for place, message in enumerate(messages) if not is_recall_block(message)}
+
+
+def _asked(window: Mapping[int, BaseMessage]) -> int:
+    """Return the place of the question: the last message of the user that has text; else the last of the user."""
+    places = [place for place, message in window.items() if chat_role(message) == Role.USER] or list(window)
+    return next((place for place in reversed(places) if _text(window[place].content).strip()), places[-1])
 
 
 def is_recall_block(message: Any) -> bool:

@@ -42,6 +42,7 @@ from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import QuerySource
 from recall_loop.telemetry.logs import log_failure
+from recall_loop.text.words.tokens import has_word
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,8 @@ def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: s
         refinement=_refinement(state, run) if origin == REFINE_ORIGIN else NO_REFINEMENT,
         member_words=_member_words(state, run, ranked),
     )
-    advice, step = request_advice(state, run, known, origin) if run.chat_client and state["in_scope"] else (None, None)
+    asks_model = run.chat_client and state["in_scope"] and has_word(run.question.text)
+    advice, step = request_advice(state, run, known, origin) if asks_model else (None, None)
     planned = plan_next(
         known, run.request.content_types, run.settings, origin, run.request.filters, advice, run.parts.planning
     )
