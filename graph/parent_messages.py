@@ -15,7 +15,8 @@ from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 
-from recall_loop.nodes.runtime.inputs import asking, is_recall_block
+from recall_loop.memory.parsing.chat_messages import is_recall_block
+from recall_loop.nodes.runtime.inputs import asking
 
 # What LangChain raises where something is no message.
 NO_MESSAGES = (NotImplementedError, AttributeError, TypeError, ValueError, KeyError)

@@ -21,10 +21,10 @@ from recall_loop.memory.intake.conversations.conversation import (
     record_turn,
 )
 from recall_loop.memory.intake.conversations.fact_extraction import extract_facts
+from recall_loop.memory.parsing.chat_messages import is_recall_block
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.nodes.runtime.inputs import is_recall_block
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, validate_model

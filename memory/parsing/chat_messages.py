@@ -40,6 +40,8 @@ _ROLES = {
     "system": Role.SYSTEM,
     "developer": Role.SYSTEM,
 }
+# Marks a context block that the loop has appended to a conversation, in its `additional_kwargs`.
+RECALL_MARKER = "recall_loop"
 _SIMPLE_FIELDS = frozenset(("role", "content", "name", "tool_calls"))
 # Possible properties of a message's class, beside its fields.
 _PROPERTIES = ("type", "role", "content", "name", "id", "tool_calls", "tool_call_id")
@@ -67,6 +69,18 @@ class SourceMessage:
     id: str | None = None
     speaker: str | None = None
     extra: dict[str, JsonValue] = field(default_factory=dict)
+
+
+def is_recall_block(message: Any) -> bool:
+    """Tell whether a message, as an object or a mapping, is a context block that the graph has appended."""
+    more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
+    more = getattr(message, "additional_kwargs", None) if more is None else more
+    return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
+
+
+def role_of(word: object) -> Role | None:
+    """Return the role that a word of a chat API stands for, such as `human`; None for any other."""
+    return _ROLES.get(word) if isinstance(word, str) else None
 
 
 def parse_messages(messages: Iterable[object]) -> list[SourceMessage]:

@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
 from pydantic import ValidationError
 
+from recall_loop.memory.parsing.chat_messages import is_recall_block
 from recall_loop.memory.parsing.foreign_json import clean_text, known_role, to_datetime, to_text
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
@@ -19,7 +20,6 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
-RECALL_MARKER = "recall_loop"
 _ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
 # The fields of a request that stand in the graph's state under their own names.
 _FIELDS = tuple(name for name in RetrieveRequest.model_fields if name not in ("id", "messages"))
@@ -109,13 +109,6 @@ def _asked(window: Mapping[int, BaseMessage]) -> int:
     """Return the place of the question: the last message of the user that has text; else the last of the user."""
     places = [place for place, message in window.items() if chat_role(message) == Role.USER] or list(window)
     return next((place for place in reversed(places) if _text(window[place].content).strip()), places[-1])
-
-
-def is_recall_block(message: Any) -> bool:
-    """Tell whether a message, as an object or a mapping, is a context block that the graph has appended."""
-    more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
-    more = getattr(message, "additional_kwargs", None) if more is None else more
-    return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
 
 
 def _question(message: BaseMessage, where: str) -> RequestMessage:

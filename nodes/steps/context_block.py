@@ -9,7 +9,8 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.config import get_config
 
-from recall_loop.nodes.runtime.inputs import RECALL_MARKER, chat_role, is_recall_block
+from recall_loop.memory.parsing.chat_messages import RECALL_MARKER, is_recall_block
+from recall_loop.nodes.runtime.inputs import chat_role
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.prompting.briefing import render_memory_lines

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
+from recall_loop.memory.parsing.chat_messages import SourceMessage, is_recall_block, parse_message
 from recall_loop.memory.parsing.message_fields import message_record_fields, with_text_as_given
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
@@ -26,6 +26,7 @@ KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
 _SHARED = frozenset({"id", "role", "author", "created_at", "language"})
 _RECORD_FIELDS = frozenset({*Record.model_fields, "text", "valid_until", "superseded_by"}) - _SHARED
 _MESSAGE_FIELDS = frozenset({"content", "role", "tool_calls", "lc", "data"})
+_RECALLED = "it was recalled from memory"
 _ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
 
 
@@ -56,7 +57,7 @@ class AddResult:
     Attributes:
         ids: ids of the records that are now in the store, in order.
         outcomes: one for each record: `created`, `replaced`, `unchanged`, or `rejected` where that is reported.
-        skipped: messages that aren't kept: without text, or of a role that wasn't asked for.
+        skipped: messages that aren't kept: without text, of a role that wasn't asked for, or recalled from memory.
         facts: what a model extracted, with `infer=True`; its `failure` says why it couldn't, messages are kept.
     """
 
@@ -113,7 +114,7 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
             conflicts += wrong
             continue
         for part, message in enumerate(_messages(item, index)):
-            reason = _reason_to_skip(message, wanted)
+            reason = _RECALLED if is_recall_block(item) else _reason_to_skip(message, wanted)
             if reason is not None:
                 parsed.skipped.append(SkippedMessage(index, reason))
             else:

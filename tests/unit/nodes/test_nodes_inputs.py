@@ -15,8 +15,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from recall_loop.memory.parsing.chat_messages import RECALL_MARKER
 from recall_loop.nodes.runtime.inputs import (
-    RECALL_MARKER,
     caller_fields,
     chat_messages,
     chat_role,
