@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Re
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
-from recall_loop.state.types import Identifier, Role
+from recall_loop.state.types import ContentType, Identifier, Role
 
 if TYPE_CHECKING:
     from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult
@@ -26,6 +26,9 @@ KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
 _SHARED = frozenset({"id", "role", "author", "created_at", "language"})
 _RECORD_FIELDS = frozenset({*Record.model_fields, "text", "valid_until", "superseded_by"}) - _SHARED
 _MESSAGE_FIELDS = frozenset({"content", "role", "tool_calls", "lc", "data"})
+_OF_USER, _OF_TALK = ("user_id", "another user"), ("conversation_id", "another conversation")
+# By whether it is a message, of what else a record with the same id is another one.
+_APART = {False: (_OF_USER,), True: (_OF_USER, _OF_TALK)}
 _RECALLED = "it was recalled from memory"
 _ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
 
@@ -93,13 +96,34 @@ def add_records(
 
     Raises:
         InvalidInputError: there is nothing to keep, or a role isn't known.
-        RejectedRecordsError: records can't be stored, or say that they are somebody else's; nothing was written.
+        RejectedRecordsError: records can't be stored, or are somebody else's; nothing was written.
         StoreError: the store can't be written.
     """
     additions = parse_additions(content, owner, roles)
+    _check_ids(store, additions.records, owner.tenant)
     outcomes = tuple(store.upsert(additions.records, tenant=owner.tenant, actor=actor, on_reject=on_reject))
     ids = dict.fromkeys(one.id for one in outcomes if one.id is not None and one.status != "rejected")
     return AddResult(tuple(ids), outcomes, tuple(additions.skipped))
+
+
+def _check_ids(store: MemoryStore, records: Sequence[Record | Mapping[str, Any]], tenant: str) -> None:
+    """Check that no record would replace one of another user, nor a message one of another conversation.
+
+    Many a chat counts its messages, so that their ids are unique in one thread only.
+    """
+    # What is no record has no fields: the store says so.
+    told = [one if isinstance(one, Mapping) else getattr(one, "__dict__", {}) for one in records]
+    stated = [given for one in told if isinstance(given := one.get("id"), str)]
+    held = {one.id: one for one in store.get(stated, scope=Scope(tenant=tenant))} if stated else {}
+    conflicts = [
+        Rejection(place, known.id, "id", display_value(known.id), f"one that no record of {owner} has")
+        for place, one in enumerate(told)
+        if isinstance(given := one.get("id"), str) and (known := held.get(given)) is not None
+        for name, owner in _APART[known.kind is ContentType.MESSAGE]
+        if None not in (one.get(name), getattr(known, name)) and one[name] != getattr(known, name)
+    ]
+    if conflicts:
+        raise RejectedRecordsError(conflicts)
 
 
 def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Role | str] = KEPT_ROLES) -> Additions:
