@@ -119,10 +119,11 @@ class WriterLock:
             self._stream.seek(0)
             holder = self._stream.read(20).decode("ascii", "replace").strip()
             self._stream.close()
-            process = f" (process {holder})" if holder else ""
+            here = holder == str(os.getpid())
+            process = f" (process {holder}{', this one' if here else ''})" if holder else ""
+            through = "hand over that store itself, as `store=`" if here else "write through that process if it serves"
             raise StoreLockedError(
-                f"{folder}: another writer{process} has this store open; "
-                "to write, wait until it closes, or write through that process if it serves; "
+                f"{folder}: another writer{process} has this store open; to write, wait until it closes, or {through}; "
                 f"to read only, open the store {HOW_TO_READ_ONLY}"
             ) from error
         self._stream.seek(0)

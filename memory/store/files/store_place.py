@@ -34,7 +34,7 @@ def check_store(store: object) -> None:
         InvalidInputError: it isn't.
     """
     if not hasattr(store, "view"):
-        raise InvalidInputError("store", store, "a MemoryStore")
+        raise InvalidInputError("store", store, "a MemoryStore, such as `store` of a Memory")
 
 
 def checked_place(place: object, field: str = "path") -> str | Path:

@@ -191,7 +191,7 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
     if read_only and not found and other_half:
         raise StoreUnavailableError(f"{path}: the sidecar is missing; open it once for writing to rebuild it")
     if not found and not other_half and (read_only or not create):
-        raise StoreUnavailableError(f"{path}: no store there")
+        raise StoreUnavailableError(f"{path}: no store there; `MemoryStore.open` and `recall-loop add` make one")
     if not found and not other_half and (path / "__init__.py").exists():
         # `--store ./memory` in a checkout would write among the sources.
         raise StoreUnavailableError(f"{path}: holds the source of a Python package; name another folder for the store")
