@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from recall_loop.graph.memories.fact_reading import FactReader
 
 
+_WHAT_TO_FORGET = (
+    "a user_id, agent_id or conversation_id, filters, a rule or content_types, at least one of them; all of a "
+    "tenant is erased with `store.erase`"
+)
+
+
 class Memory(MemoryReading):
     """A memory: texts, messages and records go in, and what matters for a question comes out.
 
@@ -227,6 +233,8 @@ class Memory(MemoryReading):
             raise InvalidInputError("rule", rule, "a RetentionRule, or a mapping with its fields")
         named = None if rule is None else validate_model(RetentionRule, rule, "rule")
         whole_scope = chosen is None and named is None and (user_id or agent_id or conversation_id)
+        if (chosen, named, content_types) == (None, None, None) and not whole_scope:
+            raise InvalidInputError("filters", None, _WHAT_TO_FORGET)
         types = tuple(ContentType) if content_types is None and whole_scope else content_types
         return self.store.forget(reach, filters=chosen, rule=named, content_types=types, dry_run=dry_run)
 

@@ -484,3 +484,14 @@ def test_an_id_that_is_no_text_is_named_as_the_caller_does(memory):
                 call_with(wrong)
         with pytest.raises(InvalidInputError, match=r"^ids: got .*; allowed: text$"):
             store.get([wrong], scope=Scope())
+
+
+def test_forgetting_nothing_in_particular_says_what_can_be_named() -> None:
+    """Proves: API-1, SEARCH-2."""
+    with Memory() as memory:
+        memory.add("I live in Bergen.")
+        with pytest.raises(
+            InvalidInputError, match=r"filters: got None; allowed: a user_id, agent_id or conversation_id"
+        ):
+            memory.forget()
+        assert len(memory.list()) == 1
