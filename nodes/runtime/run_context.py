@@ -35,7 +35,7 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.text.names.introductions import with_plain_name
+from recall_loop.text.names.introductions import asked_own_name, with_plain_name
 from recall_loop.text.speech.person_words import is_person_word
 from recall_loop.text.words.tokens import query_terms
 
@@ -171,7 +171,8 @@ class RunContext:
         # "I" refers to nobody that was talked of before.
         names = set(question.names).difference(question.referents)
         named = [name for name in names if not is_person_word(name, question.language)]  # "Dad" is a relative
-        if question.about_questions or question.asked is AnswerKind.PERSON:
+        asks_person = question.asked is AnswerKind.PERSON and asked_own_name(question.text) is None
+        if question.about_questions or asks_person:
             return None
         if named:
             (name, *others), told = named, (told_text(entry["record"]) for entry in entries)

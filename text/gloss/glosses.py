@@ -64,6 +64,12 @@ def english_of(word: str, language: str) -> str | None:
     return known.of(word, language) or (_compound(word, known) if language == GERMAN else None)
 
 
+@cache
+def english_words() -> frozenset[str]:
+    """Return the English words of one of the lists: those that people use most, without names."""
+    return frozenset(word for english in _glosses("es").forms.values() for word in english.split())
+
+
 def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
     whole = known.of(word, language)
     if whole is not None:

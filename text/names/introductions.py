@@ -14,25 +14,26 @@ from typing import NamedTuple
 
 import regex
 
-from recall_loop.text.gloss.glosses import english_of
+from recall_loop.text.gloss.glosses import english_of, english_words
 from recall_loop.text.names.name_spans import CALENDAR, HONORIFICS
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE
+from recall_loop.text.words.languages import CHINESE, ENGLISH, stop_words
 
 # People tell their name in the beginning.
 _READ = 600
 # Up to three words with capitals; in Chinese, which has none, signs up to the end of the clause or a particle.
 _NAME = r"(?P<name>\p{Lu}[\p{L}\p{M}'’-]*\p{L}(?: (?:de |van |von )?\p{Lu}[\p{L}\p{M}'’-]*\p{L}){0,2})(?![\p{L}\p{M}])"
+_SMALL = r"(?P<name>\p{Ll}[\p{Ll}\p{M}'’-]*\p{Ll})(?![\p{L}\p{M}])"
 _SIGNS = r"(?P<name>(?![了他她它你您我人上过个去来])[\p{Han}·]{1,6}?)(?=$|[^\p{Han}·]|吧|就|好了|的)"
 
 
 class _Words(NamedTuple):
-    """The words of one language; see `introductions.toml`."""
+    """The words of one language; see `introductions.toml`. The second of two patterns is for texts without capitals."""
 
     language: str
-    told: regex.Pattern[str]
-    being: regex.Pattern[str]
+    told: tuple[regex.Pattern[str], regex.Pattern[str]]
+    being: tuple[regex.Pattern[str], regex.Pattern[str]]
     plain: str
     asked: regex.Pattern[str]
     others: regex.Pattern[str]
@@ -41,10 +42,22 @@ class _Words(NamedTuple):
     @classmethod
     def read(cls, language: str, lists: Mapping[str, str]) -> _Words:
         """Return the words of one table."""
-        name = _SIGNS if language == CHINESE else _NAME
-        told, being = (regex.compile(lists[part].replace("{name}", name)) for part in ("told", "being"))
+        named, small = (_SIGNS, _SIGNS) if language == CHINESE else (_NAME, _SMALL)
+        greeted = rf"^(?:{lists['greetings']})[\s,.!]*(?:(?:all|there|everyone)[\s,.!]*)?(?:{lists['being']})"
         asked, others = (regex.compile(lists[part]) for part in ("asked", "others"))
-        return cls(language, told, being, lists["plain"], asked, others, frozenset(lists.get("peoples", "").split()))
+        return cls(
+            language,
+            (_with_name(lists["told"], named), _with_name(lists["told"], small)),
+            (_with_name(lists["being"], named), _with_name(greeted, small)),
+            lists["plain"],
+            asked,
+            others,
+            frozenset(lists.get("peoples", "").split()),
+        )
+
+
+def _with_name(pattern: str, name: str) -> regex.Pattern[str]:
+    return regex.compile(pattern.replace("{name}", name))
 
 
 @lru_cache(maxsize=4096)
@@ -72,22 +85,32 @@ def asked_own_name(question: str) -> str | None:
 
 def _plain_name(text: str) -> str:
     read = text[:_READ]
+    small = read.islower()
     for words in _languages():
-        for found in (*words.told.finditer(read), *words.being.finditer(read)):
-            if _is_name(found, read, words):
-                return words.plain.format(name=found["name"])
+        told, being = words.told[small], words.being[small]
+        for found in (*told.finditer(read), *being.finditer(read)):
+            name = found["name"]
+            if _is_name(name, read, words, is_told=found.re is told):
+                return words.plain.format(name=name.title() if small else name)
     return ""
 
 
-def _is_name(found: regex.Match[str], text: str, words: _Words) -> bool:
-    name = found["name"]
-    if words.language == CHINESE:
-        return english_of(name, CHINESE) is None
-    if found.re is words.told:
-        return fold(name.split()[0]) not in CALENDAR | HONORIFICS
-    if name in words.peoples or fold(name.split()[0]) in HONORIFICS:
+def _is_name(name: str, text: str, words: _Words, *, is_told: bool) -> bool:
+    if words.language == CHINESE or text.islower():
+        return not _is_word(name, words.language)
+    if fold(name.split(maxsplit=1)[0]) in CALENDAR | HONORIFICS:
         return False
-    return any(fold(known).startswith(fold(name)) for known in find_entities(text))
+    if is_told:
+        return True
+    return name not in words.peoples and any(fold(known).startswith(fold(name)) for known in find_entities(text))
+
+
+def _is_word(name: str, language: str) -> bool:
+    """Tell whether what may be a name is a word of its language."""
+    word = fold(name)
+    if language == ENGLISH:
+        return word in stop_words(ENGLISH) or word.endswith("ing") or word in english_words()
+    return word in stop_words(language) or english_of(word, language) is not None
 
 
 @cache

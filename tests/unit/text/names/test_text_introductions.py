@@ -16,6 +16,9 @@ TOLD = [
     ("Hola, soy Giulia y tengo dos perros.", "Mi nombre es Giulia, me llamo Giulia."),
     ("Moi c'est Giulia.", "Mon nom est Giulia, je m’appelle Giulia."),
     ("Я — Анна, из Твери.", "Моё имя Анна, меня зовут Анна."),
+    ("hi! i'm tom, moved to lisbon last month", "My name is Tom, I am called Tom."),
+    ("my name is ines and i have a dog", "My name is Ines, I am called Ines."),
+    ("hallo, ich bin jule und neu hier", "Mein Name ist Jule, ich heiße Jule."),
     ("叫我小朱吧。", "我的名字是小朱，我叫小朱。"),
 ]
 NOT_TOLD = [
@@ -24,6 +27,10 @@ NOT_TOLD = [
     "I'm Dr. Okafor's patient, call me Monday evening.",
     "This is Rex, my dog.",
     "Carla here said no.",
+    "hi, i'm tired, call me later",
+    "my name is on the list",
+    "hey there, i'm looking for a flat",
+    "hallo, ich bin krank",
     "Ich bin Lehrerin und bin Montag wieder da.",
     "Ich werde Anna anrufen.",
     "Soy enfermera, soy de Madrid.",
@@ -32,9 +39,9 @@ NOT_TOLD = [
     "你好，我是护士。",
 ]
 ASKED = ["What's my name?", "What am I called?", "Wie heiße ich?", "¿Cómo me llamo?", "Comment je m'appelle ?"]
-ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?"]
+ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?", "Who am I?"]
 OTHERS = [("What's my middle name?", "middle"), ("Was ist mein Mädchenname?", "madchen"), ("我的小名是什么？", "小名")]
-NOT_ASKED = ["What's my cat's name?", "Wie heißt meine Katze?", "Как зовут мою кошку?"]
+NOT_ASKED = ["Who am I meeting?", "What's my cat's name?", "Wie heißt meine Katze?", "Как зовут мою кошку?"]
 
 
 @pytest.mark.parametrize(("text", "plain"), TOLD)
