@@ -19,7 +19,7 @@ from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.question.amounts import number_words
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.text.gloss.glosses import english_of
-from recall_loop.text.time.time_expressions import parse_times, says_when
+from recall_loop.text.time.time_expressions import parse_times, says_when, without_times
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.tokens import words_in_order
@@ -82,7 +82,7 @@ def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
     """
     if language not in _lists():
         return []
-    folded = fold(text)
+    folded = fold(without_times(text) if wanted is AskedProperty.PHONE else text)  # "12.6. at 9:30" is no number
     found = [told.start() for told in _pattern(language, wanted, "told").finditer(folded)]
     if wanted is AskedProperty.JOB:
         return [*found, *_find_occupations(text, language)]

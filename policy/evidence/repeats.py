@@ -37,7 +37,8 @@ _LEAST_SHARE = 0.75
 _ROUNDING = 1e-6
 # Each question about a conversation brings up much of what the one before it did.
 _KEPT_TEXTS = 2048
-_OPENING = re.compile(r"[^.:!…。：！\n]{2,40}[.:!…。：！]+\s*(?=\S)")
+# A full stop behind a short word ends no sentence: "the dentist is Dr. Kerber".
+_OPENING = re.compile(r"[^.:!…。：！\n]{2,40}(?:[:!…。：！]|(?<=\w\w\w)\.)[.:!…。：！]*\s*(?=\S)")
 _FEWEST_OPENING, _MOST_OPENING, _FEWEST_TOLD = 2, 6, 3
 _OWNER_FIELDS = ("kind", "user_id", "agent_id", "subject", "label")
 
