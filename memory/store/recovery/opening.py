@@ -25,7 +25,13 @@ from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths, indexed_paths
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import MOVING_META_KEY
-from recall_loop.memory.store.tables.upgrades import check_schema, is_current, upgrade_tables
+from recall_loop.memory.store.tables.upgrades import (
+    HOW_TO_UPGRADE,
+    check_schema,
+    is_current,
+    refuse_newer,
+    upgrade_tables,
+)
 from recall_loop.memory.store.write.staged_vectors import StagedVectors
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
@@ -245,21 +251,22 @@ def _check_marker(
     re_embed: bool,
     progress: recovery.ProgressCallback | None = None,
 ) -> None:
-    if not files.read_only:
-        upgrade_tables(files.database)
     marker = marker_of(files.database)
     if not marker:
         raise StoreUnavailableError(f"{files.place}: the store was never finished; open it once for writing")
-    check_schema(files.database, marker, files.place)
+    refuse_newer(marker, files.place)
+    embeds = re_embed and marker["fingerprint"] != embedder.fingerprint
+    if not embeds:  # before anything is upgraded: who can't open it leaves it to the version that can
+        check_embedder(files.place, marker, embedder)
+    if not files.read_only:
+        upgrade_tables(files.database)
+    check_schema(files.database, marker_of(files.database), files.place)
     if not files.read_only:
         rebuilding.update_words(files.database)
     elif not recovery.has_current_words(files.database):
-        made = "indexed by an earlier version"
-        raise StoreUnavailableError(f"{files.place}: {made}; open it once for writing to upgrade it")
-    if re_embed and marker["fingerprint"] != embedder.fingerprint:
+        raise StoreUnavailableError(f"{files.place}: indexed by an earlier version; {HOW_TO_UPGRADE}")
+    if embeds:
         rebuilding.re_embed(files.database, embedder, progress)
-        return
-    check_embedder(files.place, marker, embedder)
 
 
 def open_reader_chroma(files: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:

@@ -34,7 +34,8 @@ from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import DatabaseDamagedError
-from recall_loop.memory.store.tables.upgrades import is_current
+from recall_loop.memory.store.tables.upgrades import check_schema
+from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
@@ -146,7 +147,7 @@ def _verify(report: _Findings, files: OpenStoreFiles | OpenSchema, chroma: Chrom
     try:
         if isinstance(database, SqliteDatabase) and not _file_is_whole(report, database):
             return
-        if not _marker_is_known(report, database):
+        if not _marker_is_known(report, database, str(files.place)):
             return
         _rows(report, database)
         _outbox(report, database, files)
@@ -170,15 +171,17 @@ def _file_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
     return True
 
 
-def _marker_is_known(report: _Findings, database: Database) -> bool:
+def _marker_is_known(report: _Findings, database: Database, place: str) -> bool:
     marker = marker_of(database)
     if not marker:
         report.findings.append("the store was never finished: open it once for writing")
-    elif not is_current(marker):
-        report.findings.append(f"made with schema {marker['schema']} and metric {marker['metric']}")
-    else:
-        return True
-    return False
+        return False
+    try:
+        check_schema(database, marker, place)
+    except StoreUnavailableError as error:
+        report.findings.append(str(error))  # it names the remedy
+        return False
+    return True
 
 
 def _rows(report: _Findings, database: Database) -> None:

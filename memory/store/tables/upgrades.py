@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Upgrade = Callable[["Connection"], None]
 """Changes the tables of one schema to those of the next, within a transaction."""
+HOW_TO_UPGRADE = "open it once for writing to upgrade it, as `recall-loop store sweep` does"
 _SCHEMA_KEY = "schema"
 _OPEN = "SELECT key, value FROM meta WHERE key IN ('generation', 'schema')"
 _LOG = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def check_schema(database: Database, marker: Mapping[str, str], place: str) -> N
     """
     found = marker[_SCHEMA_KEY]
     if _is_earlier(database, found):
-        raise StoreUnavailableError(f"{place}: made with schema {found}; open it once for writing to upgrade it")
+        raise StoreUnavailableError(f"{place}: made with schema {found}; {HOW_TO_UPGRADE}")
     refuse_newer(marker, place)
     if not is_current(marker):
         raise StoreUnavailableError(

@@ -14,11 +14,12 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.encoding.indexing import acts_mask
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
+from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.tables import changes as changing
 from recall_loop.memory.store.tables.changes import read_changes
 from recall_loop.memory.store.tables.database import SCHEMA_VERSION
-from recall_loop.state.errors import StoreUnavailableError
+from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import SearchMode
@@ -254,6 +255,27 @@ def test_a_store_of_schema_6_counts_recalls_from_then_on(tmp_path):
         assert store.recalls("m1", scope=Scope()).times == 1
         store.delete(["m1"])
         assert store.maintenance.verify().findings == ()
+
+
+class _OtherEmbedder(WordHashEmbedder):
+    fingerprint = "word-hashes:2"
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("read_only", [False, True])
+def test_who_has_another_embedder_upgrades_nothing_and_leaves_the_way_back(tmp_path, read_only):
+    """Tables that were upgraded first would be refused by the old version, and by this one too. Proves: STORE-4."""
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        store.upsert([turn("m1", "one")])
+    to_schema(tmp_path, 3)
+    with pytest.raises(EmbedderMismatchError, match=r"store rebuild .* --re-embed"):
+        MemoryStore.open(tmp_path, embedder=_OtherEmbedder(), read_only=read_only)
+    (finding,) = verify_folder(tmp_path).findings
+    assert finding.endswith(
+        "made with schema 3; open it once for writing to upgrade it, as `recall-loop store sweep` does"
+    )
+    with MemoryStore.open(tmp_path, embedder=_OtherEmbedder(), re_embed=True) as store:
+        assert store.maintenance.info()["schema"] == SCHEMA_VERSION and store.maintenance.verify().sound
 
 
 @pytest.mark.folder
