@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -15,7 +16,7 @@ from starlette.types import Scope as AsgiScope
 from recall_loop.service.core.deadline import RequestExecutor, current_executor
 from recall_loop.service.mcp.mcp_server import McpContext, make_mcp_server
 from recall_loop.service.mcp.mcp_tools import ToolContext
-from recall_loop.service.middleware.dependencies import Caller
+from recall_loop.service.middleware.dependencies import Caller, require_media_type
 from recall_loop.service.process.lifecycle import Service, not_running_problem
 from recall_loop.state.scope import Scope
 
@@ -49,6 +50,7 @@ class McpEndpoint:
         """Answer one request."""
         if self._sessions is None:
             raise not_running_problem()
+        require_media_type(Headers(scope=scope))
         scope["state"]["work"] = current_executor()
         await self._sessions.handle_request(scope, receive, send)
 

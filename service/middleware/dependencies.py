@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,23 +86,30 @@ def require_own_tenant(caller: Caller, named: str | None) -> str:
     return caller.tenant
 
 
-def _require_media_type(*types: str) -> Callable[[Request], None]:
-    def check(request: Request) -> None:
-        if types == JSON_MEDIA_TYPES and request.scope["route"].body_field is None:
-            return
-        given = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        suffixed = types == JSON_MEDIA_TYPES and given.startswith("application/") and given.endswith("+json")
-        if given not in types and not suffixed:
-            raise ProblemError(
-                415, f"The body's Content-Type must be {' or '.join(types)}.", headers={"Accept": types[0]}
-            )
+def require_media_type(headers: Headers, types: Sequence[str] = JSON_MEDIA_TYPES) -> None:
+    """Check the type of a body; also keeps pages of other sites from posting forms here.
 
-    return check
+    Raises:
+        ProblemError: 415, it is another one; the problem names those that are taken.
+    """
+    given = headers.get("content-type", "").split(";")[0].strip().lower()
+    suffixed = types == JSON_MEDIA_TYPES and given.startswith("application/") and given.endswith("+json")
+    if given not in types and not suffixed:
+        raise ProblemError(415, f"The body's Content-Type must be {' or '.join(types)}.", headers={"Accept": types[0]})
 
 
-# For `dependencies=[…]`: checks routes with a body; also keeps pages of other sites from posting forms here.
-JsonBody = Depends(_require_media_type(*JSON_MEDIA_TYPES))
-NdjsonBody = Depends(_require_media_type(*NDJSON_MEDIA_TYPES))
+def _require_json(request: Request) -> None:
+    if request.scope["route"].body_field is not None:
+        require_media_type(request.headers)
+
+
+def _require_ndjson(request: Request) -> None:
+    require_media_type(request.headers, NDJSON_MEDIA_TYPES)
+
+
+# For `dependencies=[…]`: checks routes with a body.
+JsonBody = Depends(_require_json)
+NdjsonBody = Depends(_require_ndjson)
 
 
 def require_plain_body(headers: Headers) -> None:

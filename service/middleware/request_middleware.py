@@ -62,7 +62,8 @@ class RequestMiddleware:
             await self._handle(scope, receive, reply, request_id)
         finally:
             metrics.in_flight.dec()
-            route = scope["path"] if scope["path"] in OPEN_PATHS else getattr(scope.get("route"), "path", "unmatched")
+            known = scope["path"] in OPEN_PATHS or scope["path"] == MCP_PATH
+            route = scope["path"] if known else getattr(scope.get("route"), "path_format", "unmatched")
             metrics.request(route, method, reply.status or _CLIENT_GONE, time.perf_counter() - began)
 
     async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:

@@ -89,3 +89,23 @@ def test_an_export_takes_the_content_types_that_a_list_takes(client):
     assert [json.loads(line)["id"] for line in lines] == ["m1"]
     assert client.get("/api/memory/export?content_types=fact").text == ""
     assert client.get("/api/memory/export?content_types=poem").status_code == 422
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+def test_mcp_names_the_type_that_it_takes(client):
+    """Proves: OPS-6."""
+    response = client.post("/mcp", content=json.dumps(CALL), headers={"Content-Type": "text/plain"})
+    assert response.status_code == 415
+    assert response.json()["detail"] == "The body's Content-Type must be application/json."
+    assert response.headers["accept"] == "application/json"
+
+
+def test_figures_name_each_address_as_openapi_does(client):
+    """Calls of MCP would be lost among mistyped addresses. Proves: OPS-1, OPS-6."""
+    client.post("/mcp", json=CALL, headers={"Accept": "application/json, text/event-stream"})
+    client.get("/api/memory/records/f1")
+    text = client.get("/metrics").text
+    assert 'recall_loop_http_requests_total{method="POST",route="/mcp",status="200"}' in text
+    assert 'recall_loop_http_requests_total{method="GET",route="/api/memory/records/{record_id}",status="200"}' in text
