@@ -60,15 +60,16 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
         for unused in _UNUSED:
             parts["schemas"].pop(unused, None)
         for path, methods in schema["paths"].items():
-            for operation in methods.values():
-                _complete(operation, guarded=path not in OPEN_PATHS)
+            for method, operation in methods.items():
+                _complete(operation, guarded=path not in OPEN_PATHS, conditions=method != "get")
         app.openapi_schema = schema
     return app.openapi_schema
 
 
-def _complete(operation: dict[str, Any], *, guarded: bool) -> None:
+def _complete(operation: dict[str, Any], *, guarded: bool, conditions: bool) -> None:
     """Add the answers of the middleware and of request validation, and the key."""
-    statuses = [*_ALWAYS, *(_GUARDED if guarded else ()), *(_WITH_BODY if "requestBody" in operation else ())]
+    with_body = _WITH_BODY if "requestBody" in operation else ()
+    statuses = [*_ALWAYS, *(_GUARDED if guarded else ()), *with_body, *((412,) if conditions else ())]
     answers = operation["responses"]
     if "422" in answers:  # FastAPI's own words for it are replaced
         answers["422"] = openapi_problem(422)

@@ -23,6 +23,8 @@ JSON_MEDIA_TYPES = ("application/json",)
 NDJSON_MEDIA_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
+# What a client asks to be done only if nobody has changed the record meanwhile.
+_CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
 _ROLE_RANKS = {KeyRole.METRICS: 0, KeyRole.READ: 1, KeyRole.WRITE: 2, KeyRole.ADMIN: 3}
 
 
@@ -124,6 +126,18 @@ def require_plain_body(headers: Headers) -> None:
         raise ProblemError(
             415, detail, headers={"Accept-Encoding": "identity"}, field="Content-Encoding", value=coding[:200]
         )
+
+
+def require_no_conditions(method: str, headers: Headers) -> None:
+    """Check that a write has no condition: records have no ETag, and to ignore it would lose another's change.
+
+    Raises:
+        ProblemError: 412, it has one.
+    """
+    given = next((name for name in _CONDITIONS if name in headers), None)
+    if given is not None and method not in ("GET", "HEAD"):
+        detail = f"Nothing was done: records have no ETag, so {given} can't be checked; send the request without it."
+        raise ProblemError(412, detail, field=given, value=headers[given][:200])
 
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}

@@ -24,7 +24,11 @@ from recall_loop.service.core.problems import (
     problem_from_status,
     problem_response,
 )
-from recall_loop.service.middleware.dependencies import authenticate_caller, require_plain_body
+from recall_loop.service.middleware.dependencies import (
+    authenticate_caller,
+    require_no_conditions,
+    require_plain_body,
+)
 from recall_loop.service.process.lifecycle import Service
 
 # The route that takes long uploads.
@@ -88,6 +92,7 @@ class RequestMiddleware:
         caller = authenticate_caller(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
         scope["state"]["caller"] = caller
         require_plain_body(headers)
+        require_no_conditions(scope["method"], headers)
         key = caller.key_id or caller.tenant
         if wait := service.rate_limiter.take(key):
             service.metrics.refused.labels("rate").inc()

@@ -109,3 +109,24 @@ def test_figures_name_each_address_as_openapi_does(client):
     text = client.get("/metrics").text
     assert 'recall_loop_http_requests_total{method="POST",route="/mcp",status="200"}' in text
     assert 'recall_loop_http_requests_total{method="GET",route="/api/memory/records/{record_id}",status="200"}' in text
+
+
+@pytest.mark.parametrize("condition", ["If-Match", "If-None-Match", "If-Unmodified-Since"])
+def test_a_condition_that_cannot_be_checked_stops_the_write(client, condition):
+    """Ignored, it would lose what another has written meanwhile. Proves: OPS-1."""
+    path = "/api/memory/records/f1"
+    for method, body in (
+        ("PUT", {"text": "The ferry sank."}),
+        ("PATCH", {"text": "The ferry sank."}),
+        ("DELETE", None),
+    ):
+        response = client.request(method, path, json=body, headers={condition: '"1"'})
+        assert (response.status_code, response.json()["field"]) == (412, condition)
+        assert response.json()["type"].endswith(":precondition_failed")
+        assert (
+            "412"
+            in client.get("/openapi.json").json()["paths"]["/api/memory/records/{record_id}"][method.lower()][
+                "responses"
+            ]
+        )
+    assert client.get(path, headers={condition: '"1"'}).json()["text"] == "The ferry leaves at nine."
