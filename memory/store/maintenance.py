@@ -70,7 +70,10 @@ class Maintenance:
         tenants, records, pending = session.database.fetch(query)[0]
         known = chroma_server.server_from_meta(session.database.meta())
         shared = isinstance(session.files, OpenSchema)
-        backend, has_index = ("postgresql", known is not None) if shared else ("sqlite", True)
+        backend = "postgresql" if shared else "sqlite"
+        has_index = (
+            known is not None if isinstance(session.files, OpenSchema) else not session.files.is_left_to_tables()
+        )
         return {
             **session.marker,
             "schema": int(session.marker["schema"]),

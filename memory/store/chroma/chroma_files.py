@@ -52,6 +52,11 @@ def has_vectors(folder: Path) -> bool:
     return bool(vector_files(folder)) and not headers
 
 
+def is_openable(folder: Path) -> bool:
+    """Return whether Chroma's client can open its files, which it does for writing only: not on a read-only disk."""
+    return all(os.access(place, os.W_OK) for place in (folder, folder / CHROMA_DATABASE))
+
+
 def vector_files(folder: Path) -> list[Path]:
     """Return the files of Chroma's vector index."""
     return sorted(file for pattern in _VECTOR_FILES for file in folder.rglob(pattern))

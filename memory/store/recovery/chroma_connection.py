@@ -206,5 +206,7 @@ class ChromaConnection(ChromaLink):
         seen = (location, marker, version)
         if self.chroma is None or seen != self._seen:
             self.disconnect()
+            if self._files.is_left_to_tables():
+                return
             self.chroma = opening.open_reader_chroma(self._files, location, marker)
             self._seen = seen

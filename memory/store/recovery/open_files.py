@@ -11,6 +11,7 @@ from typing import Literal
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server_from_meta
 from recall_loop.memory.store.files.store_files import (
+    CHROMA_DATABASE,
     CHROMA_FOLDER,
     SUSPECT_FILE,
     SUSPECT_TEXTS,
@@ -117,6 +118,11 @@ class OpenStoreFiles:
             return True
         stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)
         return meta.get(_ENDED) == _CLOSED and meta.get(_STAMP) == stamp
+
+    def is_left_to_tables(self) -> bool:
+        """Return whether Chroma is there, but on a disk where nothing opens it: no damage, the tables answer alone."""
+        folder = self.chroma_folder
+        return folder is not None and (folder / CHROMA_DATABASE).exists() and not chroma_files.is_openable(folder)
 
     def texts_are_suspect(self) -> bool:
         """Return whether a damaged text was met, on either side: the next open for writing compares all of them."""

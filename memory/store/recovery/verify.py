@@ -263,7 +263,7 @@ def _chroma(report: _Findings, database: Database, location: ChromaLocation, chr
                 "Chroma's files crash the process that reads them or block it: open for writing, or rebuild"
             )
             return
-        if chroma is None and not all(os.access(place, os.W_OK) for place in (location, location / CHROMA_DATABASE)):
+        if chroma is None and not chroma_files.is_openable(location):
             report.notes.append("Chroma was not compared: its client opens no folder that can't be written")
             return
     try:
