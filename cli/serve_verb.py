@@ -51,25 +51,30 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to end; 2 where the process that writes can't begin."""
     from recall_loop.cli.core.common import store_path
     from recall_loop.memory.store.files.store_place import shown_place
+
+    store, config = store_path(settings), _config(args)
+    _tell(f"opening {shown_place(store)} and loading the embedder")  # what is imported next takes seconds too
     from recall_loop.service.process.lifecycle import NO_KEYS_WARNING
     from recall_loop.service.serving import serve
     from recall_loop.service.workers.supervisor import WriterStartError
-
-    store, config = store_path(settings), _config(args)
 
     def announce(sock: socket) -> None:
         host, port = sock.getsockname()[:2]
         address = f"[{host}]" if ":" in host else host
         if config.keys_file is None:
-            sys.stderr.write(f"recall-loop: WARNING: {NO_KEYS_WARNING}\n")
-        sys.stderr.write(f"recall-loop: serving {shown_place(store)} at http://{address}:{port}\n")
-        sys.stderr.flush()
+            _tell(f"WARNING: {NO_KEYS_WARNING}")
+        _tell(f"serving {shown_place(store)} at http://{address}:{port}")
 
     try:
         serve(config, settings, access_log=args.access_log, announce=announce)
     except WriterStartError:
         return 2  # that process has said why
     return 0
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"recall-loop: {words}\n")
+    sys.stderr.flush()
 
 
 def _config(args: argparse.Namespace) -> ServiceConfig:

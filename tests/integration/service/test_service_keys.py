@@ -347,6 +347,16 @@ def test_what_is_wrong_is_told_in_a_line(
     assert complaint[-1].startswith("recall-loop: error: ")
 
 
+def test_serve_says_what_it_waits_for_before_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A first start loads for up to 20 seconds. Proves: OPS-1."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["serve", "--store", "absent", "--read-only"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "recall-loop: opening absent and loading the embedder"
+
+
 def test_a_bad_file_is_never_half_read(tmp_path: Path) -> None:
     """Proves: OPS-1."""
     file = tmp_path / "keys.json"
