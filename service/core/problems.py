@@ -52,14 +52,15 @@ _KNOWN_ERRORS: tuple[tuple[type[RecallError], int, str, str], ...] = (
         RequestTimeoutError,
         504,
         "gateway_timeout",
-        "The request exceeded its time limit. A write may still complete; repeating it is safe.",
+        "The request exceeded its time limit. A write may still complete; repeating it with the same ids is safe.",
     ),
     (StoreReadOnlyError, 403, "read_only", "The service has opened this memory read-only."),
     (
         StoreError,
         503,
         "store_unavailable",
-        "The memory can't be read or written at the moment. A write is not acknowledged; repeating it is safe.",
+        "The memory can't be read or written at the moment. A write is not acknowledged; "
+        "repeating it with the same ids is safe.",
     ),
     (EmbedderError, 503, "embedder_unavailable", "Texts can't be embedded at the moment."),
 )
