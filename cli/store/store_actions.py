@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from recall_loop.memory.store.embed.embedders import VersionedEmbedder
 from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
-from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, validate_model
+from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, display_value, validate_model
 from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
@@ -64,11 +65,14 @@ def _vector_search(info: dict[str, Any]) -> dict[str, str]:
 
 
 def export(args: argparse.Namespace, settings: Settings) -> int:
-    """Print a tenant's records as lines that `ingest` reads (STORE-2)."""
-    filters = _export_filters(args.filter)
+    """Print a tenant's records as lines that `ingest` reads (STORE-2); say where there is none."""
+    filters, line = _export_filters(args.filter), ""
     with open_store(settings, read_only=True) as store, atomic_output(args.output) as out:
         for line in export_lines(store, Scope(tenant=settings.tenant), filters):
             out.write((line if args.output else sanitize_json(line)) + "\n")
+    if not line:  # a mistyped tenant's backup would look like any other
+        reached = "" if filters is None else " that passes the filters"
+        sys.stderr.write(f"recall-loop: warning: tenant {display_value(settings.tenant)} has no record{reached}\n")
     return 0
 
 

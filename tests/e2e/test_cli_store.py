@@ -78,6 +78,14 @@ def test_export_goes_to_stdout_or_a_new_file(place: str, tmp_path: Path, capsys:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl", "s"]
 
 
+def test_an_export_without_a_record_says_so(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a mistyped tenant's backup would look like any other. Proves: STORE-2."""
+    for options, words in (([], "no record"), (["--filter", "label=nothing"], "no record that passes the filters")):
+        assert main(["store", "export", "--store", place, "--tenant", "acmee", *options]) == 0
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err) == ("", f"recall-loop: warning: tenant 'acmee' has {words}\n")
+
+
 @pytest.mark.parametrize("options", [[], ["--re-embed"]])
 def test_rebuild_keeps_every_record(place: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-5."""
