@@ -118,6 +118,7 @@ def create_app(
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,  # generated clients name their functions so
         telemetry={"logs": service.settings.trace_content},  # they have the texts of exceptions
     )
     app.state.service = service

@@ -68,7 +68,7 @@ RetrieveDep = Annotated[RetrieveBody, Body(openapi_examples=EXAMPLES)]
 
 
 @router.post("/retrieve", response_model=RetrieveResult, summary="Search until there is enough new evidence")
-async def retrieve_route(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
+async def retrieve_memories(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
     """Run one retrieval to its end.
 
     The answer has ranked facts with where they come from, a text to paste into a prompt, how sure the result is, and
@@ -127,7 +127,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     responses=_STREAM,
     summary="The same, with progress events as they happen",
 )
-async def stream_route(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
+async def stream_retrieval(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
     """Run one retrieval and send its progress as server-sent events.
 
     Each event's name is the `type` of its data. The last one is `result`, with what `/api/memory/retrieve` answers, or

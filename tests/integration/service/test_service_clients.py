@@ -130,3 +130,15 @@ def test_a_condition_that_cannot_be_checked_stops_the_write(client, condition):
             ]
         )
     assert client.get(path, headers={condition: '"1"'}).json()["text"] == "The ferry leaves at nine."
+
+
+def test_generated_clients_get_functions_with_short_names(client):
+    """FastAPI's own names hold the path and the method. Proves: OPS-1."""
+    operations = [
+        operation["operationId"]
+        for methods in client.get("/openapi.json").json()["paths"].values()
+        for operation in methods.values()
+    ]
+    assert len(set(operations)) == len(operations)
+    assert {"retrieve_memories", "write_records", "read_record"} <= set(operations)
+    assert not [name for name in operations if "api" in name.split("_")]
