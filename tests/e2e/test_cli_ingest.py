@@ -12,7 +12,7 @@ import pytest
 
 from recall_loop.cli.ingest_verb import _FORMATS
 from recall_loop.cli.main import main
-from recall_loop.memory.intake.formats.detection import AUTO, FORMATS
+from recall_loop.memory.intake.files.detection import AUTO, FORMATS
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
@@ -61,7 +61,7 @@ def test_everything_goes_in_and_again_changes_nothing(
     assert len(again) == len(files)
     assert all("0 created, 0 replaced," in line for line in again)
     with MemoryStore.open(place, embedder=embedder, read_only=True) as store:
-        assert store.count(Scope(user_id="ada", agent_id="lena")) == store.count() == 27
+        assert store.count(Scope(user_id="ada", agent_id="lena")) == store.count() == 32
 
 
 def pdf(path: Path) -> Path:

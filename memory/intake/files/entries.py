@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.intake.exports.chat_exports import read_chatgpt, read_claude
+from recall_loop.memory.intake.exports.slack_export import read_slack
+from recall_loop.memory.intake.exports.whatsapp import read_whatsapp
+from recall_loop.memory.intake.files.detection import LINE_FORMATS, DetectedFormat, detect_format
 from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, record_from_document
-from recall_loop.memory.intake.formats.chat_exports import read_chatgpt, read_claude
 from recall_loop.memory.intake.formats.csv_tables import read_csv
-from recall_loop.memory.intake.formats.detection import LINE_FORMATS, DetectedFormat, detect_format
 from recall_loop.memory.intake.formats.locomo import load_samples, sample_documents
 from recall_loop.memory.intake.formats.message_lists import read_messages
-from recall_loop.memory.intake.formats.slack_export import read_slack
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, file_title, with_epoch_times
 from recall_loop.memory.intake.formats.text_notes import read_markdown, read_text
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
@@ -123,6 +124,7 @@ def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> It
         "chatgpt": lambda: read_chatgpt(document),
         "claude": lambda: read_claude(document),
         "slack": lambda: read_slack(path, document),
+        "whatsapp": lambda: read_whatsapp(path, owner.conversation_id),
         "csv": lambda: read_csv(path),
         "markdown": lambda: read_markdown(path, owner.key()),
         "text": lambda: read_text(path),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from recall_loop.memory.intake.files.detection import AUTO, DetectedFormat, detect_format
 from recall_loop.memory.intake.files.entries import NOBODY, FileOwner, iter_entries
-from recall_loop.memory.intake.formats.detection import AUTO, DetectedFormat, detect_format
 from recall_loop.memory.intake.formats.source_items import LeftOut, UnreadableFileError
 from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.state.records.records import Record

@@ -6,8 +6,9 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from recall_loop.memory.intake.exports.slack_export import is_slack_folder
+from recall_loop.memory.intake.exports.whatsapp import is_whatsapp
 from recall_loop.memory.intake.formats.export_files import folder_parts
-from recall_loop.memory.intake.formats.slack_export import is_slack_folder
 
 REJECTS_SUFFIX = ".rejects.jsonl"
 
@@ -20,7 +21,7 @@ def files_of_folder(path: Path, without: Collection[Path] = ()) -> Iterator[Path
     can't be listed: whoever reads it is told why.
     """
     try:
-        entries = None if folder_parts(path) or is_slack_folder(path) else _listed(path)
+        entries = None if folder_parts(path) or is_slack_folder(path) or is_whatsapp(path) else _listed(path)
     except OSError:
         entries = None
     if entries is None:

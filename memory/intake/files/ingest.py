@@ -12,10 +12,10 @@ from pathlib import Path
 
 from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptions, WriteSummary
 from recall_loop.memory.intake.files.checkpoints import Checkpoint, CheckpointPosition
+from recall_loop.memory.intake.files.detection import DetectedFormat
 from recall_loop.memory.intake.files.entries import NOBODY, FileEntry, FileOwner, iter_entries
 from recall_loop.memory.intake.files.file_preview import examine_file
 from recall_loop.memory.intake.files.folder_files import REJECTS_SUFFIX
-from recall_loop.memory.intake.formats.detection import DetectedFormat
 from recall_loop.memory.intake.formats.source_items import LeftOut
 from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.memory.store.store import MemoryStore

@@ -1,1 +1,1 @@
-"""Formats of other programs: what a file is taken for, and its items as fields of records."""
+"""Formats of files: tables, notes, message lists and what all readers share, as fields of records."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from recall_loop.memory.intake.exports.slack_export import read_slack
+from recall_loop.memory.intake.files.detection import FORMATS, detect_format
 from recall_loop.memory.intake.files.entries import FileOwner, file_owner, iter_entries, read_records
 from recall_loop.memory.intake.files.file_preview import examine_file, preview_file
-from recall_loop.memory.intake.formats.detection import FORMATS, detect_format
-from recall_loop.memory.intake.formats.slack_export import read_slack
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.state.errors import InvalidInputError
@@ -31,6 +31,7 @@ FILES = {
     "openai-training.jsonl": "openai",
     "slack": "slack",
     "table.csv": "csv",
+    "whatsapp-android.txt": "whatsapp",
 }
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from recall_loop.memory.intake.files.detection import detect_format
 from recall_loop.memory.intake.files.entries import iter_entries
 from recall_loop.memory.intake.files.file_preview import preview_file
-from recall_loop.memory.intake.formats.detection import detect_format
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.state.records.records import Record
 

@@ -9,9 +9,9 @@ from html import unescape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from recall_loop.memory.intake.exports.slack_parts import parts_text
 from recall_loop.memory.intake.formats.export_files import opened_export
 from recall_loop.memory.intake.formats.foreign_files import zip_members
-from recall_loop.memory.intake.formats.slack_parts import parts_text
 from recall_loop.memory.intake.formats.source_items import (
     LeftOut,
     SourceItem,

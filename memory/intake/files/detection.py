@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.intake.exports.slack_export import is_slack, is_slack_folder
+from recall_loop.memory.intake.exports.whatsapp import chat_member, is_whatsapp
 from recall_loop.memory.intake.formats.export_files import conversation_parts, folder_parts, read_conversations
 from recall_loop.memory.intake.formats.foreign_files import (
     HEAD_BYTES,
@@ -17,7 +19,6 @@ from recall_loop.memory.intake.formats.foreign_files import (
     zip_members,
 )
 from recall_loop.memory.intake.formats.message_lists import is_conversation, is_langchain, is_openai
-from recall_loop.memory.intake.formats.slack_export import is_slack, is_slack_folder
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError, as_list
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
@@ -29,6 +30,7 @@ FORMATS = {
     "chatgpt": "an export of ChatGPT",
     "claude": "an export of Claude",
     "slack": "an export of Slack",
+    "whatsapp": "a chat of WhatsApp",
     "csv": "a table in CSV",
     "markdown": "Markdown, a note for each heading",
     "text": "plain text",
@@ -39,6 +41,7 @@ LINE_FORMATS = ("records", "locomo")
 _BY_NAME = {".csv": "csv", ".tsv": "csv", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
 _LINES = (".jsonl", ".ndjson")
 _LOOKED_AT = 20
+_OF_TEXT = ("whatsapp", "csv", "markdown", "text")
 _OF_CONVERSATIONS = (AUTO, "chatgpt", "claude")
 # Fields that only records have: with one of them a message is a record.
 _RECORD_ONLY = frozenset(
@@ -89,7 +92,7 @@ def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
     if path.suffix.lower() not in _LINES:
         check_text(path, head)
     if wanted != AUTO:
-        return DetectedFormat(wanted, load_document(path) if wanted not in ("csv", "markdown", "text") else None)
+        return DetectedFormat(wanted, load_document(path) if wanted not in _OF_TEXT else None)
     return _by_content(path, head)
 
 
@@ -113,6 +116,8 @@ def _folder(path: Path, wanted: str) -> DetectedFormat:
     named = folder_parts(path)
     if wanted in (AUTO, "slack") and is_slack_folder(path):
         return DetectedFormat("slack")
+    if wanted in (AUTO, "whatsapp") and is_whatsapp(path):
+        return DetectedFormat("whatsapp")
     parts = named if wanted in _OF_CONVERSATIONS else []
     if not parts:
         what = "a link to a folder" if path.is_symlink() else "a folder"
@@ -124,6 +129,8 @@ def _archive(path: Path, wanted: str) -> DetectedFormat:
     names = zip_members(path)
     if is_slack(names):
         return DetectedFormat("slack")
+    if wanted in (AUTO, "whatsapp") and chat_member(names) and is_whatsapp(path):
+        return DetectedFormat("whatsapp")
     parts = conversation_parts(names)
     if not parts:
         raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
@@ -142,6 +149,8 @@ def _by_content(path: Path, head: bytes) -> DetectedFormat:
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if suffix == ".json" or (start in (b"{", b"[") and suffix not in _BY_NAME):
         return _json_or_text(path, suffix)
+    if _BY_NAME.get(suffix, "text") == "text" and is_whatsapp(path):
+        return DetectedFormat("whatsapp")
     if suffix in _BY_NAME:
         return DetectedFormat(_BY_NAME[suffix])
     if not suffix and not head.strip():

@@ -1,0 +1,1 @@
+"""Exports of other programs: chats with an assistant and between people, and mail, as fields of records."""
