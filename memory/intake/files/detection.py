@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.intake.exports.mail import is_mail
 from recall_loop.memory.intake.exports.slack_export import is_slack, is_slack_folder
 from recall_loop.memory.intake.exports.whatsapp import chat_member, is_whatsapp
 from recall_loop.memory.intake.formats.export_files import conversation_parts, folder_parts, read_conversations
@@ -31,6 +32,7 @@ FORMATS = {
     "claude": "an export of Claude",
     "slack": "an export of Slack",
     "whatsapp": "a chat of WhatsApp",
+    "mail": "mail",
     "csv": "a table in CSV",
     "markdown": "Markdown, a note for each heading",
     "text": "plain text",
@@ -39,7 +41,10 @@ FORMATS = {
 AUTO = "auto"
 LINE_FORMATS = ("records", "locomo")
 _BY_NAME = {".csv": "csv", ".tsv": "csv", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
+# Whose lines or parts are judged by themselves: those of mail say how they are encoded.
+_OF_PARTS = (*LINE_FORMATS, "mail")
 _LINES = (".jsonl", ".ndjson")
+_OF_ONE_KIND = (".json", *_LINES, *(suffix for suffix, name in _BY_NAME.items() if name != "text"))
 _LOOKED_AT = 20
 _OF_TEXT = ("whatsapp", "csv", "markdown", "text")
 _OF_CONVERSATIONS = (AUTO, "chatgpt", "claude")
@@ -87,7 +92,9 @@ def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
     check_signature(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _archive(path, wanted)
-    if wanted in LINE_FORMATS:
+    if wanted == AUTO and path.suffix.lower() not in _OF_ONE_KIND and is_mail(head):
+        wanted = "mail"
+    if wanted in _OF_PARTS:
         return DetectedFormat(wanted)
     if path.suffix.lower() not in _LINES:
         check_text(path, head)

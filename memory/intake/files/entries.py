@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.intake.exports.chat_exports import read_chatgpt, read_claude
+from recall_loop.memory.intake.exports.mail import read_mail
 from recall_loop.memory.intake.exports.slack_export import read_slack
 from recall_loop.memory.intake.exports.whatsapp import read_whatsapp
 from recall_loop.memory.intake.files.detection import LINE_FORMATS, DetectedFormat, detect_format
@@ -125,6 +126,7 @@ def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> It
         "claude": lambda: read_claude(document),
         "slack": lambda: read_slack(path, document),
         "whatsapp": lambda: read_whatsapp(path, owner.conversation_id),
+        "mail": lambda: read_mail(path),
         "csv": lambda: read_csv(path),
         "markdown": lambda: read_markdown(path, owner.key()),
         "text": lambda: read_text(path),

@@ -26,6 +26,7 @@ FILES = {
     "claude-conversations.json": "claude",
     "diary.txt": "text",
     "langchain-messages.json": "langchain",
+    "mailbox.mbox": "mail",
     "notes.md": "markdown",
     "openai-messages.json": "openai",
     "openai-training.jsonl": "openai",
