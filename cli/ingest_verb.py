@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Read files into a store: records (docs/records.md), lists of chat messages (OpenAI, LangChain), the exports of
-ChatGPT, Claude and Slack as they were downloaded or unpacked, chats of WhatsApp, mail (mbox, .eml), tables in CSV,
-Markdown notes and plain text; of a folder all files in it. What a file is taken for is said first; --dry-run shows
-its first records and writes nothing. An item that can't be kept is reported and written to a rejects file with the
-reason, and one of several files that can't be read is named and skipped; the others are stored, and the exit code is
-1. Where no file can be read it is 2, and nothing is written. Running it again is safe: the same file gives the same
-records. An interrupted run of records continues after the last lines that were acknowledged.
+ChatGPT, Claude and Slack as they were downloaded or unpacked, chats of WhatsApp and Telegram, mail (mbox, .eml),
+tables in CSV, Markdown notes and plain text; of a folder all files in it. What a file is taken for is said first;
+--dry-run shows its first records and writes nothing. An item that can't be kept is reported and written to a rejects
+file with the reason, and one of several files that can't be read is named and skipped; the others are stored, and the
+exit code is 1. Where no file can be read it is 2, and nothing is written. Running it again is safe: the same file
+gives the same records. An interrupted run of records continues after the last lines that were acknowledged.
 """
 _EXAMPLE = """\
 examples:
@@ -48,6 +48,7 @@ _FORMATS = (
     "claude",
     "slack",
     "whatsapp",
+    "telegram",
     "mail",
     "csv",
     "markdown",

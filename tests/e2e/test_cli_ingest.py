@@ -61,7 +61,7 @@ def test_everything_goes_in_and_again_changes_nothing(
     assert len(again) == len(files)
     assert all("0 created, 0 replaced," in line for line in again)
     with MemoryStore.open(place, embedder=embedder, read_only=True) as store:
-        assert store.count(Scope(user_id="ada", agent_id="lena")) == store.count() == 34
+        assert store.count(Scope(user_id="ada", agent_id="lena")) == store.count() == 36
 
 
 def pdf(path: Path) -> Path:

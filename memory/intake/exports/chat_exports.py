@@ -19,6 +19,7 @@ from recall_loop.state.types import MAX_TEXT_CHARS, Role
 _SENDERS = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 _HIDDEN = LeftOut("hidden, system and tool messages")
 _EMPTY = LeftOut("messages without text")
+_MEMORY = "conversations_memory"
 _ABANDONED = LeftOut("messages of abandoned branches")
 # ChatGPT's own marks in a reply, such as of a citation: a kind and what belongs to it. The page never shows them so.
 _MARK = re.compile(r"([ \t]*)\ue200([^\ue200-\ue202]*)(?:\ue202([^\ue200\ue201]*))?\ue201")
@@ -126,11 +127,22 @@ def _shown(mark: re.Match[str]) -> str:
     return blank + words if words else ""
 
 
+def is_of_claude(item: Mapping[str, Any]) -> bool:
+    """Tell whether an object is a conversation of Claude's, a project, or what Claude remembers."""
+    project = "uuid" in item and isinstance(item.get("docs"), list)
+    return project or isinstance(item.get("chat_messages"), list) or isinstance(item.get(_MEMORY), str)
+
+
 def read_claude(document: Any) -> Iterator[SourceItem]:
-    """Yield the messages of a Claude export, and the texts that were attached to them as archival entries."""
+    """Yield the messages of a Claude export, and as archival entries what was attached to them or to projects."""
     number = 0
     for conversation in as_list(document):
         messages = conversation.get("chat_messages") if isinstance(conversation, Mapping) else None
+        if not isinstance(messages, list) and is_of_claude(as_mapping(conversation)):
+            for fields in _claude_documents(conversation):
+                number += 1
+                yield SourceItem(number, fields if fields["text"] else _EMPTY, raw_json(fields))
+            continue
         if not isinstance(messages, list):
             number += 1
             yield _invalid(number, conversation, "chat_messages: got nothing; allowed: a conversation of Claude's")
@@ -141,6 +153,21 @@ def read_claude(document: Any) -> Iterator[SourceItem]:
             for outcome in _claude_outcomes(conversation, message, moment.text):
                 number += 1
                 yield SourceItem(number, outcome, raw_json(message), moment.warning)
+
+
+def _claude_documents(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the texts of a project, or what Claude remembers of its conversations."""
+    documents = [as_mapping(one) for one in listed(item.get("docs"))]
+    if isinstance(item.get(_MEMORY), str):
+        documents = [{"uuid": f"{item.get('account_uuid')}-memory", "filename": "Memory", "content": item[_MEMORY]}]
+    for one in documents:
+        yield {
+            "id": to_text(one.get("uuid")),
+            "kind": "archival",
+            "text": clean_text(str(one.get("content") or "")).strip()[:MAX_TEXT_CHARS],
+            "label": " > ".join(filter(None, (to_text(item.get("name")), to_text(one.get("filename"))))) or None,
+            "created_at": epoch_time(one.get("created_at")),
+        }
 
 
 def _claude_outcomes(

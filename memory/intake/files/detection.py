@@ -9,8 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.intake.exports.chat_exports import is_of_claude
 from recall_loop.memory.intake.exports.mail import is_mail
 from recall_loop.memory.intake.exports.slack_export import is_slack, is_slack_folder
+from recall_loop.memory.intake.exports.telegram import is_telegram
 from recall_loop.memory.intake.exports.whatsapp import chat_member, is_whatsapp
 from recall_loop.memory.intake.formats.export_files import conversation_parts, folder_parts, read_conversations
 from recall_loop.memory.intake.formats.foreign_files import (
@@ -32,6 +34,7 @@ FORMATS = {
     "claude": "an export of Claude",
     "slack": "an export of Slack",
     "whatsapp": "a chat of WhatsApp",
+    "telegram": "an export of Telegram",
     "mail": "mail",
     "csv": "a table in CSV",
     "markdown": "Markdown, a note for each heading",
@@ -210,7 +213,8 @@ def _shape(item: Mapping[str, Any]) -> str | None:
     messages = item["messages"] if is_conversation(item) else [item]
     shapes = {
         "chatgpt": isinstance(item.get("mapping"), Mapping),
-        "claude": isinstance(item.get("chat_messages"), list),
+        "claude": is_of_claude(item),
+        "telegram": is_telegram(item),
         "locomo": isinstance(item.get("conversation"), Mapping),
         "slack": "ts" in item and ("user" in item or "bot_id" in item or item.get("type") == "message"),
         "langchain": bool(messages) and is_langchain(messages[0]) and not _RECORD_ONLY & item.keys(),

@@ -10,6 +10,7 @@ from typing import Any
 from recall_loop.memory.intake.exports.chat_exports import read_chatgpt, read_claude
 from recall_loop.memory.intake.exports.mail import read_mail
 from recall_loop.memory.intake.exports.slack_export import read_slack
+from recall_loop.memory.intake.exports.telegram import read_telegram
 from recall_loop.memory.intake.exports.whatsapp import read_whatsapp
 from recall_loop.memory.intake.files.detection import LINE_FORMATS, DetectedFormat, detect_format
 from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, record_from_document
@@ -126,6 +127,7 @@ def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> It
         "claude": lambda: read_claude(document),
         "slack": lambda: read_slack(path, document),
         "whatsapp": lambda: read_whatsapp(path, owner.conversation_id),
+        "telegram": lambda: read_telegram(document),
         "mail": lambda: read_mail(path),
         "csv": lambda: read_csv(path),
         "markdown": lambda: read_markdown(path, owner.key()),

@@ -15,12 +15,17 @@ from recall_loop.memory.intake.formats.source_items import UnreadableFileError, 
 
 # ChatGPT gives a large export in parts.
 _PART = re.compile(r"conversations-\d+\.json")
+# Claude has them beside its conversations.
+_BESIDE = ("projects.json", "memories.json")
 
 
 def conversation_parts(names: Sequence[str]) -> list[str]:
-    """Return which of an export's files hold its conversations, in their order; none where it is no such export."""
+    """Return which of an export's files hold its conversations, and what belongs to them; none where it is none."""
     whole = [name for name in names if PurePosixPath(name).name == "conversations.json"][:1]
-    return whole or sorted(name for name in names if _PART.fullmatch(PurePosixPath(name).name))
+    if whole:
+        beside = [PurePosixPath(whole[0]).with_name(name).as_posix() for name in _BESIDE]
+        return [*whole, *(name for name in beside if name in names)]
+    return sorted(name for name in names if _PART.fullmatch(PurePosixPath(name).name))
 
 
 def folder_parts(path: Path) -> list[str]:

@@ -32,6 +32,7 @@ FILES = {
     "openai-training.jsonl": "openai",
     "slack": "slack",
     "table.csv": "csv",
+    "telegram-result.json": "telegram",
     "whatsapp-android.txt": "whatsapp",
 }
 

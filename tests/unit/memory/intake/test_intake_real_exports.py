@@ -225,3 +225,45 @@ def test_dates_that_could_be_read_both_ways_are_refused_by_that_reason(tmp_path:
     path.write_text("date,text\n05/06/2024,Kelp.\n")
     with pytest.raises(UnreadableFileError, match=r"created_at: got '05/06/2024'; .* shows which number is the month"):
         preview_file(path)
+
+
+def test_a_chat_of_telegram_says_who_wrote_what() -> None:
+    """Also in texts that are written in parts; a call and a picture say nothing. Proves: MOVE-1."""
+    path = Path(__file__).resolve().parents[3] / "foreign" / "exports" / "telegram-result.json"
+    assert [(one.id, one.author, one.text, one.attributes) for one in found(path)] == [
+        ("telegram-4711-2", "Lena", "Ich ziehe nach Bergen", {"title": "Lena"}),
+        ("telegram-4711-3", "Ada", "Siehe https://bergen.no am Montag", {"title": "Lena"}),
+    ]
+    assert {f"{one.created_at:%d.%m.%y %H:%M}" for one in found(path)} == {"12.05.24 07:15", "12.05.24 07:16"}
+    assert preview_file(path).left_out.total() == 2
+
+
+def test_an_account_of_telegram_has_all_chats(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    message = {"id": 1, "type": "message", "date": "2024-05-12T09:15:05", "from": "Ada", "text": "Hi"}
+    chats = [{"name": "Lena", "id": 1, "messages": [message]}, {"id": 2, "messages": [message, {"id": 2}]}]
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"about": "…", "chats": {"about": "…", "list": chats}}), encoding="utf-8")
+    assert [one.id for one in found(path)] == ["telegram-1-1", "telegram-2-1"]
+    assert preview_file(path).rejected == [
+        (3, "date: got nothing; allowed: a message of Telegram with its id and time")
+    ]
+
+
+def test_texts_of_claudes_projects_and_its_memory_are_kept(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    text = {"uuid": "d1", "filename": "boiler.md", "content": "It is a Vaillant.", "created_at": "2024-06-02T08:00:00Z"}
+    projects = [{"uuid": "p1", "name": "House", "docs": [text, {"uuid": "d2", "content": ""}]}]
+    memories = [{"conversations_memory": "Ada works at the harbour.", "account_uuid": "u1"}]
+    members = {
+        "conversations.json": json.dumps(claude("2024-06-02T08:00:00Z")),
+        "memories.json": json.dumps(memories),
+        "projects.json": json.dumps(projects),
+        "users.json": "[]",
+    }
+    path = packed(tmp_path / "export.zip", members)
+    assert [(one.id, one.text, getattr(one, "label", None)) for one in found(path)][-2:] == [
+        ("d1", "It is a Vaillant.", "House > boiler.md"),
+        ("u1-memory", "Ada works at the harbour.", "Memory"),
+    ]
+    assert preview_file(path).rejected == []
