@@ -73,7 +73,7 @@ def add_parser(subparsers: Any) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="files in UTF-8, ZIP exports, folders of either, or - for standard input",
+        help="files in UTF-8 (tables as Excel has them, too), ZIP exports, folders of either, or - for standard input",
     )
     add_store_option(parser)
     add_tenant_option(parser)

@@ -122,10 +122,10 @@ def test_a_folder_that_may_not_be_listed_is_skipped(tmp_path: Path, capsys: pyte
 def test_a_file_that_breaks_off_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: MOVE-1."""
     table = tmp_path / "table.csv"
-    table.write_bytes(b"text\n" + b"Bees.\n" * 25 + b"\n" * 100_000 + "Grüße.\n".encode("latin-1"))
+    table.write_bytes(("text\n" + "Bees.\n" * 25 + "\n" * 100_000).encode("utf-16") + b"G")
     assert main(["ingest", str(table), str(EXPORTS / "notes.md"), "--store", str(tmp_path / "s")]) == 1
     captured = capsys.readouterr()
-    assert captured.err == f"{table}: not read to its end: is not UTF-8 text; save it as UTF-8 first\n"
+    assert captured.err == f"{table}: not read to its end: is text with damaged places; save it as UTF-8 first\n"
     assert captured.out.splitlines()[-1] == "1 file read, 1 skipped"
 
 

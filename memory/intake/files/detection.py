@@ -99,7 +99,9 @@ def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
         wanted = "mail"
     if wanted in _OF_PARTS:
         return DetectedFormat(wanted)
-    if path.suffix.lower() not in _LINES:
+    if wanted == AUTO and _BY_NAME.get(path.suffix.lower()) == "csv":
+        wanted = "csv"
+    if wanted != "csv" and path.suffix.lower() not in _LINES:
         check_text(path, head)
     if wanted != AUTO:
         return DetectedFormat(wanted, load_document(path) if wanted not in _OF_TEXT else None)

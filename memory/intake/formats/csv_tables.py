@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from recall_loop.memory.intake.formats.column_names import COLUMN_NAMES, folded
+from recall_loop.memory.intake.formats.foreign_files import WINDOWS, text_encoding
 from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
 from recall_loop.memory.parsing.written_dates import DateOrder, date_order, is_written_date, read_date
@@ -17,34 +19,29 @@ from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.records.records import Fact
 from recall_loop.state.types import MAX_TEXT_CHARS
 
-# Other names of columns; a record's own names come before them.
-_NAMES = {
-    "text": ("content", "message", "body", "note", "memory", "statement", "sentence", "description"),
-    "created_at": ("timestamp", "datetime", "date", "time", "created", "ts", "sent at", "sent"),
-    "author": ("speaker", "sender", "from", "name", "username", "user name"),
-    "role": (),
-    "conversation_id": ("conversation", "thread", "thread_id", "channel", "chat", "chat_id"),
-    "label": ("title", "heading"),
-}
 _LISTS = ("tags", "source_ids")
 _NUMBERS = ("confidence", "position")
 _FIELDS = frozenset(Fact.model_fields) - {"blocks", "attributes"}
 _DELIMITERS = ",;\t|"
 _CLEAR_DATES = "a date such as 2024-05-31, or dates written alike one of which shows which number is the month"
+_GUESSED = "the table is not in UTF-8; taken for text of Western Windows (Windows-1252)"
 _LARGEST_CELL = 4 * MAX_TEXT_CHARS  # longer texts are refused row by row, with their length
 
 
 def read_csv(path: Path) -> Iterator[SourceItem]:
     """Yield the rows of a table whose first row names its columns; other columns become attributes.
 
-    Dates may be written in numbers with the year last where the table's first such date shows their order.
+    It may be in UTF-8, UTF-16 with its mark, or the encoding of Western Windows, which is told once. Dates may be
+    written in numbers with the year last where the table's first such date shows their order.
 
     Raises:
-        UnreadableFileError: it has no column with the text, or isn't UTF-8.
+        UnreadableFileError: it has no column with the text, or is in an encoding that can't be told.
         OSError: it can't be read.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))  # the module's own limit is below a text's
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    encoding = text_encoding(path)
+    warning = _GUESSED if encoding == WINDOWS else None
+    with path.open(encoding=encoding, newline="") as file:
         try:
             delimiter = _delimiter(file.read(65_536))
             columns, rows = _rows(file, delimiter)
@@ -53,9 +50,11 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
             _, rows = _rows(file, delimiter)
             for number, row in rows:
                 if any(cell.strip() for cell in row):
-                    yield SourceItem(number, _outcome(row, columns, fields, order), _raw(row))
-        except UnicodeDecodeError as error:
-            raise UnreadableFileError(path, "not UTF-8 text", "save it as UTF-8 first") from error
+                    outcome = _outcome(row, columns, fields, order)
+                    yield SourceItem(number, outcome, _raw(row), warning)
+                    warning = None if isinstance(outcome, dict) else warning
+        except UnicodeError as error:  # five bytes that Windows-1252 lacks, or half a character of UTF-16
+            raise UnreadableFileError(path, "text with damaged places", "save it as UTF-8 first") from error
         except csv.Error as error:
             raise UnreadableFileError(path, f"no table in CSV ({error})", "export it again as CSV") from error
 
@@ -104,9 +103,9 @@ def _assigned(columns: list[str]) -> dict[str, str]:
     for name in columns:
         if name.casefold() in _FIELDS:
             found[name] = name.casefold()
-    for field, others in _NAMES.items():
+    for field, others in COLUMN_NAMES.items():
         for other in others:
-            column = next((name for name in columns if name.casefold() == other and name not in found), None)
+            column = next((name for name in columns if folded(name) == other and name not in found), None)
             if column is not None and field not in found.values():
                 found[column] = field
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -9,6 +11,11 @@ from pathlib import Path
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 
 HEAD_BYTES = 65_536
+WINDOWS = "cp1252"
+_LEAST_PLAIN = 4  # letters without accents for each with one
+_FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
+_PLAIN_LETTER = re.compile("[A-Za-z]")
+_UTF8_CHARACTER = re.compile("[^\x00-\x7f\udc80-\udcff]")
 _CONVERT = "save or convert it as text, Markdown or CSV first"
 _UNPACK = "unpack it first"
 _IMAGE = "what is written in an image has to be read out of it first (OCR)"
@@ -74,6 +81,30 @@ def check_text(path: Path, head: bytes) -> None:
         raise UnreadableFileError(path, "a web page", "save its text, or convert it to Markdown first")
     if start.startswith(b"<?xml"):
         raise UnreadableFileError(path, "an XML file", "convert it to CSV, JSON Lines or text first")
+
+
+def text_encoding(path: Path) -> str:
+    """Return the encoding of a text: UTF-16 by its mark, UTF-8, or else that of Western Windows.
+
+    Raises:
+        UnreadableFileError: it is damaged UTF-8, or in another encoding: most letters of Western languages are plain.
+        OSError: it can't be read.
+    """
+    with path.open("rb") as file:
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+    foreign, plain, is_utf8 = 0, 0, False
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
+        while chunk := text.read(HEAD_BYTES):
+            foreign += len(_FOREIGN_BYTE.findall(chunk))
+            plain += len(_PLAIN_LETTER.findall(chunk))
+            is_utf8 = is_utf8 or _UTF8_CHARACTER.search(chunk) is not None
+    if foreign == 0:
+        return "utf-8-sig"
+    if is_utf8 or foreign * _LEAST_PLAIN > plain:
+        what = "UTF-8 text with damaged places" if is_utf8 else "text in an encoding that can't be told"
+        raise UnreadableFileError(path, what, "save it as UTF-8 first")
+    return WINDOWS
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -1,0 +1,57 @@
+"""The usual names of a table's columns, in English, German, French and Spanish, by the field of a record."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_NAMES = {
+    "text": """
+        content, message, body, note, memory, statement, sentence, description, comment
+        Nachricht, Inhalt, Notiz, Beschreibung, Bemerkung, Kommentar
+        texte, contenu, remarque, commentaire
+        texto, mensaje, contenido, nota, descripción, comentario
+        """,
+    "created_at": """
+        timestamp, datetime, date, time, created, ts, sent at, sent
+        Zeitstempel, Zeitpunkt, Datum, Zeit, Uhrzeit, erstellt, erstellt am, gesendet, gesendet am
+        horodatage, date et heure, heure, créé le, envoyé le
+        fecha y hora, fecha, hora, creado, enviado
+        """,
+    "author": """
+        speaker, sender, from, name, username, user name
+        Absender, Verfasser, Autor, von, Benutzer, Benutzername
+        auteur, expéditeur, de, nom, utilisateur
+        remitente, nombre, usuario
+        """,
+    "role": "Rolle, rôle, rol",
+    "conversation_id": """
+        conversation, thread, thread_id, channel, chat, chat_id
+        Unterhaltung, Gespräch, Kanal
+        fil, canal, discussion
+        conversación, hilo
+        """,
+    "label": """
+        title, heading
+        Titel, Überschrift, Betreff, Thema
+        titre, objet, sujet
+        título, asunto
+        """,
+    "tags": """
+        keywords, labels
+        Schlagwörter, Stichwörter
+        mots-clés, étiquettes
+        palabras clave, etiquetas
+        """,
+}
+
+
+def folded(name: str) -> str:
+    """Return a name as it is compared: without case and accents."""
+    apart = unicodedata.normalize("NFKD", name.strip().casefold())
+    return "".join(sign for sign in apart if not unicodedata.combining(sign))
+
+
+COLUMN_NAMES = {
+    field: tuple(folded(name) for line in names.strip().split("\n") for name in line.split(","))
+    for field, names in _NAMES.items()
+}
