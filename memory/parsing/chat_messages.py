@@ -170,6 +170,10 @@ def _role(fields: MessageFields) -> Role:
     if role is None:
         if given is not None:
             fields.remaining["role"] = given
+        # Of Zep: who speaks is named as the role then.
+        if stated := _ROLES.get(str(fields.remaining.get("role_type")).lower()):
+            fields.take("role_type")
+            return stated
         return Role.TOOL if fields.remaining.get("tool_call_id") else Role.ASSISTANT
     fields.remaining.pop("type", None)
     return role

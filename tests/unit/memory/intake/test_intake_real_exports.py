@@ -267,3 +267,14 @@ def test_texts_of_claudes_projects_and_its_memory_are_kept(tmp_path: Path) -> No
         ("u1-memory", "Ada works at the harbour.", "Memory"),
     ]
     assert preview_file(path).rejected == []
+
+
+def test_messages_of_zep_say_who_speaks_and_in_which_role(tmp_path: Path) -> None:
+    """Its older messages have a name as the role, and the role beside it. Proves: MOVE-1."""
+    said = {"uuid": "z1", "role": "Ada", "role_type": "user", "content": "I live in Bergen", "token_count": 0}
+    path = tmp_path / "zep.json"
+    path.write_text(json.dumps({"messages": [said, {"role": "Guide", "role_type": "assistant", "content": "Nice."}]}))
+    assert [(one.author, getattr(one, "role", None)) for one in found(path)] == [
+        ("Ada", "user"),
+        ("Guide", "assistant"),
+    ]
