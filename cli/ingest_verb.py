@@ -37,6 +37,7 @@ examples:
   recall-loop ingest conversations.json --user ada --store ./my-memory --dry-run
   recall-loop ingest notes.md chat.jsonl slack-export.zip --store ./my-memory --tenant acme
   recall-loop ingest ~/Documents/vault --store ./my-memory
+  recall-loop ingest 'WhatsApp Chat - Ines.zip' Inbox.mbox --user ada --timezone Europe/Oslo --store ./my-memory
   recall-loop ingest talk.json --format openai --user ada --conversation monday --store ./my-memory
 """
 _FORMATS = (
@@ -56,6 +57,7 @@ _FORMATS = (
     "locomo",
 )
 
+_OWNER = ("user_id", "agent_id", "conversation_id", "language", "timezone")
 _STANDARD_INPUT = Path("/dev/stdin")
 
 
@@ -87,6 +89,9 @@ def add_parser(subparsers: Any) -> None:
     whose = parser.add_argument_group("what holds for records that don't say it themselves")
     add_owner_options(whose, "their conversation (of messages: the file's name)")
     add_language_option(whose, "those that state none", "each text")
+    whose.add_argument(
+        "--timezone", metavar="ZONE", help="zone of times that state none, such as Europe/Berlin (default: UTC)"
+    )
     add_batch_size_option(parser, "lines")
     add("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
     add(
@@ -104,7 +109,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.memory.intake.files.entries import file_owner
     from recall_loop.memory.intake.files.file_preview import examine_file
 
-    owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id", "language")})
+    owner = file_owner({name: getattr(args, name) for name in _OWNER})
     given = [_STANDARD_INPUT if str(path) == "-" else path for path in args.files]
     files = FileRun(find_files(given, settings, args.rejects))
 

@@ -53,7 +53,7 @@ function empty(openMemory) {
     el("p", {}, "Fill it in one of these ways:"),
     el("ul", {},
       el("li", {}, el("button", { type: "button", onclick: openMemory }, "Write something down"), " here, in the Memory view"),
-      el("li", {}, "read what you have (exports of ChatGPT, Claude and Slack, messages, tables, notes) while the service is stopped: ", el("code", {}, INGEST)),
+      el("li", {}, "read what you have (exports of ChatGPT, Claude, Slack, WhatsApp and Telegram, mail, messages, tables, notes) while the service is stopped: ", el("code", {}, INGEST)),
       el("li", {}, "let a program add: ", el("code", {}, "POST api/memory/add"), ", the Python class ", el("code", {}, "Memory"), ", or an assistant over MCP"),
     ),
   );

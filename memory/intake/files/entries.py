@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from recall_loop.memory.intake.exports.chat_exports import read_chatgpt, read_claude
 from recall_loop.memory.intake.exports.mail import read_mail
@@ -17,7 +18,7 @@ from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, 
 from recall_loop.memory.intake.formats.csv_tables import read_csv
 from recall_loop.memory.intake.formats.locomo import load_samples, sample_documents
 from recall_loop.memory.intake.formats.message_lists import read_messages
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, file_title, with_epoch_times
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, file_title, with_zoned_times
 from recall_loop.memory.intake.formats.text_notes import read_markdown, read_text
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.store.encoding.derivation import derive_kind
@@ -29,15 +30,38 @@ from recall_loop.state.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
-    """What holds for records of a file that don't say it themselves: whose they are, conversation and language."""
+    """What holds for records of a file that don't say it themselves: whose they are, conversation, language and zone.
+
+    Attributes:
+        user_id: user whose memory it is.
+        agent_id: agent whose memory it is.
+        conversation_id: their conversation.
+        language: code of the language of those that state none.
+        timezone: name of the zone of times that state none, such as Europe/Berlin; UTC if absent.
+
+    Raises:
+        InvalidInputError: there is no such zone.
+    """
 
     user_id: str | None = None
     agent_id: str | None = None
     conversation_id: str | None = None
     language: str | None = None
+    timezone: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the zone."""
+        try:
+            self.zone()
+        except (LookupError, ValueError, OSError) as error:  # a folder of zones is no zone either
+            raise InvalidInputError("timezone", self.timezone, "a zone such as Europe/Berlin, or UTC") from error
+
+    def zone(self) -> ZoneInfo | None:
+        """Return the zone of times that state none; None for UTC."""
+        return None if self.timezone is None else ZoneInfo(self.timezone)
 
     def fields(self) -> dict[str, str]:
-        """Return what is given, by a record's fields."""
+        """Return what is given."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
     def key(self) -> tuple[str, ...]:
@@ -51,13 +75,14 @@ NOBODY = FileOwner()
 
 class _FileScope(Scope):
     language: LanguageCode | None = None
+    timezone: str | None = None
 
 
 def file_owner(fields: Mapping[str, str | None]) -> FileOwner:
-    """Return the owner that fields of a scope name; `language` may be among them.
+    """Return the owner that fields of a scope name; `language` and `timezone` may be among them.
 
     Raises:
-        InvalidInputError: an id or the language isn't allowed.
+        InvalidInputError: an id, the language or the zone isn't allowed.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     validate_model(_FileScope, given)
@@ -157,10 +182,14 @@ def _outcome(item: SourceItem, name: str, owner: FileOwner, ids: FileIdTracker) 
     if not isinstance(fields, dict):
         return fields
     try:
-        record = record_from_document(fields) if name == "locomo" else record_from_fields(with_epoch_times(fields))
+        record = (
+            record_from_document(fields)
+            if name == "locomo"
+            else record_from_fields(with_zoned_times(fields, owner.zone()))
+        )
     except InvalidInputError as error:
         return InvalidLine(str(error), item.raw)
-    missing = {key: value for key, value in owner.fields().items() if getattr(record, key) is None}
+    missing = {key: value for key, value in owner.fields().items() if getattr(record, key, value) is None}
     record = record.model_copy(update=missing) if missing else record
     return record if fields.get("id") is not None else _with_derived_id(record, ids, item.raw)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -63,19 +64,35 @@ def file_title(path: Path) -> str:
     return clean_text(path.stem)
 
 
-def with_epoch_times(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields whose times may be seconds or milliseconds since 1970, with those times as text."""
+def with_zoned_times(fields: Mapping[str, Any], zone: tzinfo | None = None) -> dict[str, Any]:
+    """Return fields whose times may be seconds or milliseconds since 1970, or without a zone, with those as text."""
     found = dict(fields)
     for name in _TIMES:
         value = found.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and (moment := to_datetime(value)):
             found[name] = moment.isoformat()
+        elif zone is not None and isinstance(value, str) and (unzoned := _unzoned(value)):
+            found[name] = unzoned.replace(tzinfo=zone).isoformat()
     return found
 
 
 def epoch_time(value: object) -> str | None:
-    """Return a time of an export as RFC 3339 text: seconds or milliseconds since 1970, also as text, or a date-time."""
+    """Return a time of an export as RFC 3339 text: seconds or milliseconds since 1970, also as text, or a date-time.
+
+    One that is written without a zone has none here either.
+    """
     if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
         value = float(value)
+    if isinstance(value, str) and (unzoned := _unzoned(value)):
+        return unzoned.isoformat()
     moment = to_datetime(value)
     return moment.isoformat() if moment else None
+
+
+def _unzoned(text: str) -> datetime | None:
+    """Return a date or date-time that is written without a zone."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is None else None

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.memory.intake.files.entries import iter_entries
+from recall_loop.memory.intake.files.entries import FileOwner, file_owner, iter_entries
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 
 GERMAN = "Datum;Absender;Nachricht\n12.05.2024;Jürgen;Der Kessel läuft wieder\n13.05.2024;Ada;Schön\n"
@@ -62,3 +63,30 @@ def test_columns_are_known_by_their_names_in_four_languages(
     assert (first.text, first.author, getattr(first, "label", None), first.tags) == ("B", "Zoé", label, tags)
     assert str(first.created_at) == "2024-05-12 14:30:00+00:00"
     assert first.attributes == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("chat.txt", "12.05.24, 00:14 - Ada: Hi\n", "2024-05-11 22:14:00+00:00"),
+        ("table.csv", "date,text\n2024-05-12,Hi\n", "2024-05-11 22:00:00+00:00"),
+        ("table.csv", "date;text\n12.01.2024 08:00;Hi\n", "2024-01-12 07:00:00+00:00"),
+        ("table.csv", "date;text\n2024-05-12T08:00:00Z;Hi\n", "2024-05-12 08:00:00+00:00"),
+        ("note.md", "---\ndate: 2024-05-12 08:00\n---\nHi\n", "2024-05-12 06:00:00+00:00"),
+        ("lines.jsonl", '{"text": "Hi", "created_at": "2024-05-12T08:00:00"}\n', "2024-05-12 06:00:00+00:00"),
+        ("lines.jsonl", '{"text": "Hi", "created_at": 1715500800}\n', "2024-05-12 08:00:00+00:00"),
+    ],
+)
+def test_times_without_a_zone_are_of_the_one_that_is_named(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    """Proves: MOVE-1."""
+    path = table(tmp_path / name, text.encode())
+    (entry,) = iter_entries(path, "auto", FileOwner(timezone="Europe/Berlin"))
+    assert isinstance(entry.outcome, Record)
+    assert str(entry.outcome.created_at) == expected
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "Europe", "../etc", ""])
+def test_a_zone_that_is_none_is_refused(name: str) -> None:
+    """Proves: MOVE-1."""
+    with pytest.raises(InvalidInputError, match=r"timezone: got .* allowed: a zone such as Europe/Berlin"):
+        file_owner({"timezone": name})
