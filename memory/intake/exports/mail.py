@@ -55,18 +55,21 @@ def read_mail(path: Path) -> Iterator[SourceItem]:
     """
     with path.open("rb") as file:
         for number, data in _messages(file):
-            mail = message_from_bytes(data)
-            warning = None
             raw = to_printable(data[:_SHOWN_RAW])
-            outcome: dict[str, Any] | InvalidLine | LeftOut
-            if not any(mail.get(name) for name in ("From", "Date", "Message-ID")):
-                outcome = InvalidLine("mail: got no From, Date or Message-ID; allowed: a message with its headers", raw)
-            else:
-                moment = _moment(mail)
-                outcome = _outcome(mail, moment)
-                if moment is None:
-                    warning = f"Date: got {display_value(mail.get('Date'))}, which is no time; the time is unknown"
-            yield SourceItem(number, outcome, raw, warning)
+            try:
+                yield _item(number, message_from_bytes(data), raw)
+            except RecursionError:
+                yield SourceItem(number, InvalidLine("mail: its parts are nested too deeply", raw), raw)
+
+
+def _item(number: int, mail: Message, raw: str) -> SourceItem:
+    if not any(mail.get(name) for name in ("From", "Date", "Message-ID")):
+        reason = "mail: got no From, Date or Message-ID; allowed: a message with its headers"
+        return SourceItem(number, InvalidLine(reason, raw), raw)
+    moment = _moment(mail)
+    said = mail.get("Date")
+    told = None if moment else f"Date: got {display_value(said)}, which is no time; the time is unknown"
+    return SourceItem(number, _outcome(mail, moment), raw, told)
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -15,6 +15,8 @@ _CELLS = frozenset(("td", "th", "dd"))
 _VOID = frozenset(("br", "hr"))
 _SOFT_BREAK = re.compile(r"(?<!\n--) \n")
 _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
+# Conditions of Outlook, and what the parser refuses where it is damaged.
+_SECTION = re.compile(r"<!\[[^>]*>?")
 _EMPTY_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
 
@@ -84,7 +86,7 @@ def _texts(part: Message) -> list[str]:
 def html_text(html: str) -> str:
     """Return the text that a page shows, without what it quotes."""
     reader = _PageText()
-    reader.feed(html)
+    reader.feed(_SECTION.sub("", html))
     reader.close()
     return reader.text()
 

@@ -88,7 +88,9 @@ def read_whatsapp(path: Path, conversation: str | None = None) -> Iterator[Sourc
     with _opened(path) as file:
         dates = [date for date, _ in groupby(turn.date for turn in _turns(file) if turn.date)]
     if not dates:
-        raise UnreadableFileError(path, "no chat of WhatsApp", "name the text of an exported chat, or say what it is")
+        raise UnreadableFileError(
+            path, "no chat of WhatsApp", "name the text of an exported chat, or say with --format what it is"
+        )
     told = order_in_time(dates)
     order, seen = told or _usual_order(dates), Counter[str]()
     warning = None if told else _UNSURE.format(order=order)

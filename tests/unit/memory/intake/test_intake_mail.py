@@ -84,6 +84,7 @@ def test_a_page_is_read_as_it_is_shown(tmp_path: Path) -> None:
     head = f"{HEAD}In-Reply-To: <b@x>\nContent-Type: text/html; charset=utf-8\n"
     assert [one.text for one in found(mail(tmp_path, page, head))] == ["The hut costs 340 €\na night.\n\nBeds 3"]
     assert html_text("no page at all < 3") == "no page at all < 3"
+    assert html_text("<![if !mso]>Beds<![endif]><p>3</p><![CDATay.[ x") == "Beds\n3\n"
 
 
 def test_foreign_encodings_are_read(tmp_path: Path) -> None:
@@ -121,3 +122,14 @@ def test_a_text_with_a_heading_is_no_mail(tmp_path: Path, text: str) -> None:
     path = tmp_path / "note.txt"
     path.write_text(text, encoding="utf-8")
     assert detect_format(path).name == "text"
+
+
+def test_a_mail_that_is_nested_without_end_stops_no_others(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    line = "From - Mon May 13 10:00:00 2024\n"
+    nested = "".join(f'Content-Type: multipart/mixed; boundary="b{at}"\n\n--b{at}\n' for at in range(3000))
+    path = tmp_path / "Inbox"
+    path.write_text(f"{line}{HEAD}{nested}\nHi\n\n{line}{HEAD}\nHello\n", encoding="utf-8")
+    assert [one.text for one in found(path)] == ["Hut\n\nHello"]
+    (bad,) = [entry.outcome for entry in entries(path) if isinstance(entry.outcome, InvalidLine)]
+    assert bad.reason == "mail: its parts are nested too deeply"
