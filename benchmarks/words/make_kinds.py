@@ -4,10 +4,11 @@
     python benchmarks/words/make_kinds.py wordnet/usr/share/wordnet [--out FILE]
 
 The tree of noun meanings, a line for each: its depth and its words, with what it is a kind of above it. A word stands
-where the meaning has at least a quarter of its tagged uses (for words that nobody tagged: in its first meaning), so
-that `nice` is no city. With `~` before it a word only names a kind there, and is no member: from a twentieth of its
-uses on, as its first meaning, or beside a longer term that ends with it (musical instrument, instrument). Left out are
-terms of more than three words, and terms of several words that aren't everyday ones. The same files give the same tree.
+where the meaning has at least a quarter of its tagged uses, so that `nice` is no city; a word that nobody tagged in its
+first four meanings, for a carrot is a plant and what is eaten of it. With `~` before it a word only names a kind there,
+and is no member: from a twentieth of its uses on, as its first meaning, or beside a longer term that ends with it
+(musical instrument, instrument). Left out are terms of more than three words, and terms of several words that aren't
+everyday ones. The same files give the same tree.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def read(folder: Path) -> Nouns:
         lemma, meanings = parts[0], parts[-int(parts[2]) :]
         nouns.first[lemma] = meanings[0]
         for sense, meaning in enumerate(meanings, 1):
-            untagged = float(sense == 1)
+            untagged = 1 / sense
             nouns.shares[lemma, meaning] = tagged[lemma, sense] / totals[lemma] if totals[lemma] else untagged
     for line in _rows(folder / "data.noun"):
         _read_meaning(nouns, line)

@@ -60,6 +60,9 @@ SIGNALS: Mapping[str, str] = {
 SPEAKER_NAMED = "speaker_named"
 SIGNAL_DEPTH, BEST_DEPTH = 20, 10
 _VOTE_SCALE = 4.5
+# How much better a text matches a question that has the word for the thing itself in place of its kind ("karate" for
+# "sport"): means over pairs of both, nearly the same for each pair.
+_MEMBER_ALIGNMENT = (0.13, 0.13, 0.09)
 _BEST_OF = 3
 _MOST_NAMES = 4
 _MANY_WORDS = 12.0
@@ -214,11 +217,9 @@ def _word_signals(facts: _SignalInputs) -> dict[str, float]:
 
 def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
     """Return how well the best fact's own words match the question, which nothing else in memory changes (LIVE-3)."""
-    best = max(
-        range(len(facts.ranked[:_BEST_OF])),
-        key=lambda at: facts.ranked[at].entry["alignment"][1:2] or [0.0],
-    )
-    cosine, tokens, least = facts.ranked[best].entry["alignment"] or (0.0, 0.0, 0.0)
+    aligned = [_alignment(facts.question, item.entry) for item in facts.ranked[:_BEST_OF]]
+    best = max(range(len(aligned)), key=lambda at: aligned[at][1])
+    cosine, tokens, least = aligned[best]
     return {
         "aligned_cosine": cosine,
         "aligned_tokens": tokens,
@@ -226,6 +227,14 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
         "aligned_share": facts.share_with_synonyms(facts.own_terms[best]),
         "aligned_answer": _answer_sign(facts.question, facts.ranked[best].entry),
     }
+
+
+def _alignment(question: AnalysedQuestion, entry: PoolEntry) -> Sequence[float]:
+    """Return how well a fact matches the question, as if that had the word for what the fact names of its kind."""
+    alignment = entry["alignment"] or (0.0, 0.0, 0.0)
+    if not question.kind.told_in(entry["record"]["text"]):
+        return alignment
+    return [min(value + more, 1.0) for value, more in zip(alignment, _MEMBER_ALIGNMENT, strict=True)]
 
 
 def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:

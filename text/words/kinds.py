@@ -29,6 +29,8 @@ _MOST_LEVELS_UP = 2
 _ENDINGS = (("s", ""), ("ies", "y"), ("es", ""), ("ves", "f"), ("ves", "fe"))
 _IRREGULAR = {"children": "child", "men": "man", "women": "woman", "people": "person", "kids": "child"}
 _KIND_WORDS = 2
+# Words for anything; WordNet has meanings of them with members ("the thing": the latest, a pill).
+_ANYTHING = frozenset({"thing", "things"})
 
 
 @lru_cache(maxsize=256)
@@ -79,7 +81,9 @@ def _members_in_tree(kind: str) -> tuple[str, ...]:
     found = fold(kind).split()
     for length in range(min(_KIND_WORDS, len(found)), 0, -1):
         for name in _singular(" ".join(found[-length:])):
-            below = [word for line in _lines_of(name) for word in _enough_below(line)]
+            own = [_below(line) for line in _lines_of(name)] if name not in _ANYTHING else []
+            many = [members for members in own if len(members) >= FEW_MEMBERS]
+            below = list(chain.from_iterable(many or (own and map(_enough_below, _lines_of(name)))))
             if below:
                 members = tuple(word for word in dict.fromkeys(below) if word != name)
                 return members if len(members) <= MOST_MEMBERS else ()
