@@ -40,6 +40,7 @@ class AskedProperty(StrEnum):
     PHONE = "phone"
     BREED = "breed"
     MEASURE = "measure"
+    WISH = "wish"
 
 
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"

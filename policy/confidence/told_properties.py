@@ -24,6 +24,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.text.names.introductions import asked_own_name, tells_own_name
 from recall_loop.text.names.name_spans import TITLES
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.person_words import person_stem, person_words
@@ -94,6 +95,7 @@ def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -
     owner = question.name_terms if wanted is AskedProperty.NAME else frozenset()  # "Priya's dog"
     about = {item.id for item in items if is_about(subject, item.entry) and (not owner or is_about(owner, item.entry))}
     anywhere = not about and not owner
+    own = asked_own_name(question.text) == ""
     return [
         item
         for item in items
@@ -101,6 +103,7 @@ def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -
         or (anywhere and tells_anywhere(wanted, question, item.entry))
         or (item.id in about and _tells_of(wanted, question, subject, item.entry))
         or _names_for(wanted, question, item.entry)
+        or (own and tells_own_name(item.entry["record"]["text"]))
     ]
 
 

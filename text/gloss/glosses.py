@@ -64,6 +64,16 @@ def english_of(word: str, language: str) -> str | None:
     return known.of(word, language) or (_compound(word, known) if language == GERMAN else None)
 
 
+def is_listed(word: str, language: str) -> bool:
+    """Tell whether a folded word stands in a list as it is, or a German compound of two that do."""
+    if language not in GLOSSED_LANGUAGES:
+        return False
+    known = _glosses(language)
+    if language == CHINESE:
+        return known.of(word, language) is not None
+    return word in known.forms or (language == GERMAN and _compound(word, known) is not None)
+
+
 @cache
 def english_words() -> frozenset[str]:
     """Return the English words of one of the lists: those that people use most, without names."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import regex
 
-from recall_loop.text.gloss.glosses import english_of, english_words
+from recall_loop.text.gloss.glosses import english_words, is_listed
 from recall_loop.text.names.name_spans import CALENDAR, HONORIFICS
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.folding import fold
@@ -90,7 +90,9 @@ def _plain_name(text: str) -> str:
         told, being = words.told[small], words.being[small]
         for found in (*told.finditer(read), *being.finditer(read)):
             name = found["name"]
-            if _is_name(name, read, words, is_told=found.re is told):
+            # A Chinese nickname may be a word: who greets first says hardly anything else.
+            greets = words.language == CHINESE and found.re is told and found[0][0] not in "我叫"
+            if greets or _is_name(name, read, words, is_told=found.re is told):
                 return words.plain.format(name=name.title() if small else name)
     return ""
 
@@ -110,7 +112,7 @@ def _is_word(name: str, language: str) -> bool:
     word = fold(name)
     if language == ENGLISH:
         return word in stop_words(ENGLISH) or word.endswith("ing") or word in english_words()
-    return word in stop_words(language) or english_of(word, language) is not None
+    return word in stop_words(language) or is_listed(word, language)
 
 
 @cache

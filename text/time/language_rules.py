@@ -63,6 +63,7 @@ def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.
     day = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?:{words['of']})?"
     yield _pattern(rf"{day} ?{month}(?:(?: de)? {_YEAR})?\b"), partial(_day, months)
     yield _pattern(rf"{month}(?: de)?(?: {_YEAR})?\b"), partial(_month, months)
+    yield _pattern(words["short"]), _short_day
     for name, distance in words["days"].items():
         yield _pattern(rf"{re.escape(name)}\b"), partial(_near_day, distance)
     for step, key in ((-1, "last"), (0, "this"), (1, "next")):
@@ -99,6 +100,10 @@ def _named(match: re.Match[str], name: str) -> str:
 def _day(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
     month, day = _place(months, match["month"]) + 1, int(match["day"])
     return dates.day(int(match["year"]), month, day) if match["year"] else dates.latest_day(reference, day, month)
+
+
+def _short_day(match: re.Match[str], reference: datetime) -> DateSpan:
+    return dates.latest_day(reference, int(match["day"]), int(match["month"]))
 
 
 def _month(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:

@@ -47,6 +47,9 @@ TOLD = [
     ("What do I pay for the flat?", "I pay 1950 a month for the flat."),
     ("Was zahle ich für die Wohnung?", "Ich zahle für die Wohnung 1950 Euro."),
     ("What is the plumber's phone number?", "The plumber is Ken, 0161 496 0000."),
+    ("What does Ines want for her birthday?", "Ines would love a red bike for her birthday."),
+    ("Was wünscht sich Lea zum Geburtstag?", "Lea wünscht sich ein Zelt zum Geburtstag."),
+    ("¿Qué quiere Pablo por su cumpleaños?", "Pablo quiere unas botas por su cumpleaños."),
 ]
 NOT_TOLD = [
     ("How old is Nadia?", "Need to swap my Friday with Nadia on 14 Feb."),
@@ -57,6 +60,12 @@ NOT_TOLD = [
     ("Quand est l'anniversaire de Mathis ?", "Mathis a choisi le hand, entraînement le lundi."),
     ("What is our cat called?", "Our cat has a torn ear."),
     ("What is the name of Priya's dog?", "Dogs are welcome in Petrel only."),
+    ("What does Ines want for her birthday?", "Ines has her birthday on 12 March."),
+    ("Was wünscht sich Lea zum Geburtstag?", "Lea hat am 7. Mai Geburtstag."),
+    ("¿Qué quiere Pablo por su cumpleaños?", "El cumpleaños de Pablo es el 9 de mayo."),
+    ("Что хочет Олег на день рождения?", "День рождения Олега 9 мая."),
+    ("阿杰生日想要什么？", "阿杰生日是5月9号。"),
+    ("Wie ist die Telefonnummer vom Zahnarzt?", "Der Zahnarzttermin ist am 12.6. um 9:30."),
     ("Wie heißt mein Arzt?", "Ich war beim Arzt wegen dem Rücken."),
     ("Как зовут кота Кати?", "Катя приехала с котом, у меня аллергия."),
     ("¿En qué trabaja mi hermano Juanjo?", "Mi hermano Juanjo se ha separado y duerme mal."),

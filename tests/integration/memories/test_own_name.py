@@ -12,6 +12,7 @@ LIVES = [
     ("Hola, soy Giulia.", "¿Cómo me llamo?", ["Mi gata se llama Nube.", "Mi hermana Carla vive en Turín."]),
     ("Moi c'est Giulia.", "Comment je m'appelle ?", ["Mon chat s'appelle Souris.", "Le loyer est de 800 euros."]),
     ("Привет, я Джулия.", "Как меня зовут?", ["Мою кошку зовут Мышка.", "Моя сестра Карла живёт в Турине."]),
+    ("hola! soy ana, vivo con pablo", "¿cómo me llamo?", ["mi gata se llama nube.", "el alquiler son 800 euros."]),
     ("叫我小朱吧。", "我叫什么名字？", ["我的猫叫小鼠。", "我妹妹卡拉住在都灵。"]),
 ]
 

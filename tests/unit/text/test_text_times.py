@@ -289,7 +289,15 @@ def test_an_hour_or_a_day_of_some_month_says_when(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["the 5th wheel came off", "at 4 schools", "we won 3:2:1", "el 30% de la clase", "le 12 tonnes", "um 8 Euro"],
+    [
+        "the 5th wheel came off",
+        "ponle 1/2 taza de azúcar",
+        "at 4 schools",
+        "we won 3:2:1",
+        "el 30% de la clase",
+        "le 12 tonnes",
+        "um 8 Euro",
+    ],
 )
 def test_what_is_counted_says_not_when(text: str) -> None:
     """A number before a thing counts it. Proves: LIVE-3."""
@@ -297,7 +305,17 @@ def test_what_is_counted_says_not_when(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["on June 3 at 18:40", "am 3. Juni um 18:40", "записали на 3 июня в 18:40", "el 3 de junio a las 18:40"]
+    "text",
+    [
+        "on June 3 at 18:40",
+        "am 3. Juni um 18:40",
+        "записали на 3 июня в 18:40",
+        "el 3 de junio a las 18:40",
+        "der Termin ist am 3.6. um 18:40",
+        "la cita es el 3/6 a las 18:40",
+        "le rendez-vous est le 3/6 à 18:40",
+        "записали меня на 03.06 в 18:40",
+    ],
 )
 def test_of_a_clock_behind_a_preposition_nothing_is_left(text: str) -> None:
     """A part of it would count for an amount. Proves: CONF-3."""

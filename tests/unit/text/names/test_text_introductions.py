@@ -19,6 +19,9 @@ TOLD = [
     ("hi! i'm tom, moved to lisbon last month", "My name is Tom, I am called Tom."),
     ("my name is ines and i have a dog", "My name is Ines, I am called Ines."),
     ("hallo, ich bin jule und neu hier", "Mein Name ist Jule, ich heiße Jule."),
+    ("hola! soy ana, vivo en valencia", "Mi nombre es Ana, me llamo Ana."),
+    ("привет! я аня, живу в казани", "Моё имя Аня, меня зовут Аня."),
+    ("嗨，我叫小雨，住在成都", "我的名字是小雨，我叫小雨。"),
     ("叫我小朱吧。", "我的名字是小朱，我叫小朱。"),
 ]
 NOT_TOLD = [
