@@ -6,6 +6,7 @@ import itertools
 import os
 import weakref
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -29,16 +30,23 @@ def open_client(location: ChromaLocation) -> Any:
     """Return a client of Chroma; its errors are raised as they are."""
     import chromadb
     from chromadb.api.shared_system_client import SharedSystemClient
-    from chromadb.config import Settings
 
     _leave_clients_of_parent(SharedSystemClient)
-    settings = Settings(anonymized_telemetry=False)
+    settings = _read_settings().model_copy()  # which the client changes
     if location is None:
         return chromadb.EphemeralClient(settings=settings)
     if isinstance(location, ChromaServer):
         return _connect_server(location, settings)
     _end_forgotten(SharedSystemClient)
     return _open_folder(location, settings, SharedSystemClient)
+
+
+@cache
+def _read_settings() -> Any:
+    """Read Chroma's settings from the environment, once in a process: it takes a quarter of an open."""
+    from chromadb.config import Settings
+
+    return Settings(anonymized_telemetry=False)
 
 
 def _open_folder(folder: Path, settings: Any, shared: Any) -> Any:

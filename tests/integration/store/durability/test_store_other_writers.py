@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recall_loop.memory.store.chroma.chroma_clients import open_client
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from tests.embedders import WordHashEmbedder
@@ -76,3 +77,20 @@ def test_clients_of_a_folder_do_not_pile_up(folder: Path) -> None:
     with opened(folder):
         held = [name for name in SharedSystemClient._identifier_to_system if name.startswith(str(folder))]
         assert len(held) == 1
+
+
+def test_chromas_settings_are_read_once_for_clients_that_share_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading them took a quarter of what opening a store does."""
+    from chromadb.config import Settings
+
+    open_client(tmp_path / "first").close()
+    read, make = [], Settings.__init__
+    monkeypatch.setattr(Settings, "__init__", lambda self, **given: (read.append(given), make(self, **given))[1])
+    clients = [open_client(tmp_path / name) for name in ("second", "third")]
+    folders = [Path(client.get_settings().persist_directory).name for client in clients]
+    assert (folders, read) == (["second", "third"], [])
+    for client in clients:
+        assert client.get_settings().anonymized_telemetry is False
+        client.close()
