@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -17,8 +20,8 @@ TEXT = FILLER * 2_000 + ANSWER + FILLER * 5_000
 QUESTION = "Who repairs the boiler, and for how many euros?"
 
 
-@pytest.fixture
-def store():
+@contextmanager
+def filled() -> Iterator[MemoryStore]:
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         talk = {"kind": "message", "conversation_id": "house"}
         opened.upsert(
@@ -30,6 +33,13 @@ def store():
                 {**talk, "id": "m3", "text": "As for the garden:\n" + TEXT, "created_at": "2023-05-02T08:02:00Z"},
             ]
         )
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[MemoryStore]:
+    """For tests that only read."""
+    with filled() as opened:
         yield opened
 
 
@@ -60,12 +70,13 @@ def test_a_long_text_fits_into_a_context_that_has_room_for_it(store):
     assert " ".join(TEXT.split()) in whole.context
 
 
-def test_what_was_deleted_meanwhile_keeps_its_passage(store):
+def test_what_was_deleted_meanwhile_keeps_its_passage():
     """A run that goes on in another process reads the texts again, as far as they are there. Proves: GUARD-2."""
-    graph = build_graph(store=store, output="state", checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"messages": [("user", QUESTION)]}, config, interrupt_before=["synthesize"])
-    store.delete(["manual"])
-    facts = {fact["id"]: fact["text"] for fact in graph.invoke(None, config)["facts"]}
+    with filled() as store:
+        graph = build_graph(store=store, output="state", checkpointer=InMemorySaver())
+        config = {"configurable": {"thread_id": "1"}}
+        graph.invoke({"messages": [("user", QUESTION)]}, config, interrupt_before=["synthesize"])
+        store.delete(["manual"])
+        facts = {fact["id"]: fact["text"] for fact in graph.invoke(None, config)["facts"]}
     assert len(facts["manual"]) == READ_CHARACTERS
     assert facts["m2"] == TEXT

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from recall_loop.cli.main import main
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from tests.integration.hosting.conftest import PASSWORD
@@ -112,12 +113,21 @@ def test_two_workers_write_without_an_owner(address: str, tmp_path: Path) -> Non
         assert store.maintenance.verify().sound
 
 
-@pytest.mark.parametrize("place", ["postgresql://u:{0}@127.0.0.1:{1}/db", "postgresql://u:{0}@h/db?schema=No"])
-def test_workers_that_can_not_begin_say_so_once(place: str, unused_tcp_port: int, tmp_path: Path) -> None:
+def refused(said: str) -> bool:
+    """Tell whether a command said why it ended, and no password."""
+    return PASSWORD not in said and any(line.startswith("recall-loop: error:") for line in said.splitlines())
+
+
+def test_workers_that_can_not_begin_say_so_once(unused_tcp_port: int, tmp_path: Path) -> None:
     """Proves: HOST-1, HOST-3 (exit code 2, and no worker that is started again and again)."""
-    words = ["--store", place.format(PASSWORD, unused_tcp_port), "--workers", "2", "--port", "0"]
+    words = ["--store", f"postgresql://u:{PASSWORD}@127.0.0.1:{unused_tcp_port}/db", "--workers", "2", "--port", "0"]
     command = [sys.executable, "-m", "recall_loop.cli", "serve", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2
-    assert [line for line in done.stderr.splitlines() if line.startswith("recall-loop: error:")] != []
-    assert PASSWORD not in done.stderr
+    assert done.returncode == 2 and refused(done.stderr)
+
+
+def test_an_address_that_names_no_schema_starts_no_worker(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: HOST-1, HOST-3."""
+    place = f"postgresql://u:{PASSWORD}@h/db?schema=No"
+    assert main(["serve", "--store", place, "--workers", "2", "--port", "0"]) == 2
+    assert refused(capsys.readouterr().err)

@@ -300,6 +300,10 @@ def plain(value: Any) -> Any:
     """Return everything that a value shows, as plain Python."""
     if value is None or isinstance(value, str | int):
         return value
+    if isinstance(value, float):
+        return round(value, 5)
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, Row):
         return [plain(getattr(value, name)) for name in ("rowid", "kind", "window", "record", "term_count")]
     if isinstance(value, BaseModel):
@@ -308,15 +312,14 @@ def plain(value: Any) -> Any:
         return [plain(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, np.ndarray):
         return np.round(value.astype(float), 5).tolist()
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return [plain(item) for item in value]
-    return round(value, 5) if isinstance(value, float) else value
+    return value
 
 
 def assert_silent(value: Any) -> None:
-    assert SECRET not in json.dumps(plain(value), default=repr).lower()
+    """Look through what `plain` made."""
+    assert SECRET not in json.dumps(value).lower()
 
 
 # The proofs
@@ -373,7 +376,7 @@ def test_the_reads_do_read() -> None:
         theirs = list(store.scan(Scope(tenant="theirs")))
         assert len(theirs) == 12
         with pytest.raises(AssertionError):
-            assert_silent(theirs)
+            assert_silent(plain(theirs))
         assert all(pooled(view) for view in views(store))
         assert [len(view.pieces_of(np.arange(1, 100)).rowids) for view in views(store)].count(1) >= 1
         found = {
@@ -417,9 +420,9 @@ def test_no_write_touches_another_tenant(name: str) -> None:
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=True)
         before = seen(store)
-        assert_silent(STORE_WRITES[name](store))
+        assert_silent(plain(STORE_WRITES[name](store)))
         assert seen(store) == before
-        assert_silent(list(store.scan(MINE))) if name != "upsert" else None
+        assert_silent(plain(list(store.scan(MINE)))) if name != "upsert" else None
 
 
 @pytest.mark.parametrize("read", [*STORE_WHOLE.values(), *MAINTENANCE.values()], ids=[*STORE_WHOLE, *MAINTENANCE])
@@ -427,7 +430,7 @@ def test_what_is_said_of_the_whole_store_holds_no_words(read: Callable[[MemorySt
     """Proves: STORE-3."""
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=True)
-        assert_silent(read(store))
+        assert_silent(plain(read(store)))
 
 
 def test_a_scope_that_names_nobody_sees_nothing() -> None:
