@@ -21,8 +21,6 @@ from recall_loop.text.words.tokens import text_language, words
 
 # Longer texts tell of many things.
 _LONGEST = 1000
-# Words of a phrase of which the last may be the kind: "musical instrument".
-_PHRASE = 3
 _ENGLISH = re.compile(
     r"\bwhich\s+(?:(?:kind|type|sort|brand|breed)s?\s+of\s+)?(\w+(?:\s\w+){0,2})"
     r"|\bwhat\s+(?:kind|type|sort)s?\s+of\s+(\w+(?:\s\w+)?)"

@@ -25,11 +25,13 @@ _READ = 600
 # Up to three words with capitals; in Chinese, which has none, signs up to the end of the clause or a particle.
 _NAME = r"(?P<name>\p{Lu}[\p{L}\p{M}'’-]*\p{L}(?: (?:de |van |von )?\p{Lu}[\p{L}\p{M}'’-]*\p{L}){0,2})(?![\p{L}\p{M}])"
 _SMALL = r"(?P<name>\p{Ll}[\p{Ll}\p{M}'’-]*\p{Ll})(?![\p{L}\p{M}])"
-_SIGNS = r"(?P<name>(?![了他她它你您我人上过个去来])[\p{Han}·]{1,6}?)(?=$|[^\p{Han}·]|吧|就|好了|的)"
+_SIGNS = (
+    r"(?P<name>(?![了他她它你您我人上过个去来打做带把给买帮吃别先不快])[\p{Han}·]{1,6}?)(?=$|[^\p{Han}·]|吧|就|好了|的)"
+)
 
 
 class _Words(NamedTuple):
-    """The words of one language; see `introductions.toml`. The second of two patterns is for texts without capitals."""
+    """The words of one language; see `introductions.toml`. The second of two patterns is for a small-lettered name."""
 
     language: str
     told: tuple[regex.Pattern[str], regex.Pattern[str]]
@@ -43,7 +45,7 @@ class _Words(NamedTuple):
     def read(cls, language: str, lists: Mapping[str, str]) -> _Words:
         """Return the words of one table."""
         named, small = (_SIGNS, _SIGNS) if language == CHINESE else (_NAME, _SMALL)
-        greeted = rf"^(?:{lists['greetings']})[\s,.!]*(?:(?:all|there|everyone)[\s,.!]*)?(?:{lists['being']})"
+        greeted = rf"^(?i:{lists['greetings']})[\s,.!]*(?:(?:all|there|everyone)[\s,.!]*)?(?:{lists['being']})"
         asked, others = (regex.compile(lists[part]) for part in ("asked", "others"))
         return cls(
             language,
@@ -60,17 +62,15 @@ def _with_name(pattern: str, name: str) -> regex.Pattern[str]:
     return regex.compile(pattern.replace("{name}", name))
 
 
-@lru_cache(maxsize=4096)
 def with_plain_name(text: str) -> str:
     """Return a text with its speaker's name once more, in the words in which it is asked for, if it tells that."""
-    plain = _plain_name(text)
+    plain = _plain_name(text[:_READ])
     return f"{text}\n{plain}" if plain else text
 
 
-@lru_cache(maxsize=4096)
 def tells_own_name(text: str) -> bool:
     """Tell whether somebody tells their own name in a text."""
-    return bool(_plain_name(text))
+    return bool(_plain_name(text[:_READ]))
 
 
 @lru_cache(maxsize=256)
@@ -83,22 +83,21 @@ def asked_own_name(question: str) -> str | None:
     return "" if any(words.asked.search(folded) for words in _languages()) else None
 
 
+@lru_cache(maxsize=4096)
 def _plain_name(text: str) -> str:
-    read = text[:_READ]
-    small = read.islower()
     for words in _languages():
-        told, being = words.told[small], words.being[small]
-        for found in (*told.finditer(read), *being.finditer(read)):
-            name = found["name"]
-            # A Chinese nickname may be a word: who greets first says hardly anything else.
-            greets = words.language == CHINESE and found.re is told and found[0][0] not in "我叫"
-            if greets or _is_name(name, read, words, is_told=found.re is told):
-                return words.plain.format(name=name.title() if small else name)
+        for pattern in (*words.told, *words.being):
+            for found in pattern.finditer(text):
+                name = found["name"]
+                # A Chinese nickname may be a word: who greets first says hardly anything else.
+                greets = words.language == CHINESE and pattern in words.told and found[0][0] not in "我叫"
+                if greets or _is_name(name, text, words, is_told=pattern in words.told):
+                    return words.plain.format(name=name.title() if name.islower() else name)
     return ""
 
 
 def _is_name(name: str, text: str, words: _Words, *, is_told: bool) -> bool:
-    if words.language == CHINESE or text.islower():
+    if words.language == CHINESE or name.islower():
         return not _is_word(name, words.language)
     if fold(name.split(maxsplit=1)[0]) in CALENDAR | HONORIFICS:
         return False
