@@ -47,7 +47,14 @@ NOT_TOLD = [
 ASKED = ["What's my name?", "What am I called?", "Wie heiße ich?", "¿Cómo me llamo?", "Comment je m'appelle ?"]
 ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?", "Who am I?"]
 OTHERS = [("What's my middle name?", "middle"), ("Was ist mein Mädchenname?", "madchen"), ("我的小名是什么？", "小名")]
-NOT_ASKED = ["Who am I meeting?", "What's my cat's name?", "Wie heißt meine Katze?", "Как зовут мою кошку?"]
+NOT_ASKED = [
+    "Who am I meeting?",
+    "Who am I named after?",
+    "Nach wem heiße ich?",
+    "What's my cat's name?",
+    "Wie heißt meine Katze?",
+    "Как зовут мою кошку?",
+]
 
 
 @pytest.mark.parametrize(("text", "plain"), TOLD)
