@@ -46,7 +46,7 @@ SIGNALS: Mapping[str, str] = {
     "aligned_tokens": "mean over the question's tokens of the best match in that fact's own words",
     "aligned_least": "the same mean over the quarter of the tokens that match worst",
     "aligned_share": "share of the question's words, or of their synonyms, in that fact's own text",
-    "aligned_answer": "1 if that fact's text has a time, number or new name where one is asked for, -1 if not, else 0",
+    "aligned_answer": "1 if that fact has a time, number, name or thing as asked for, -1 if none of the first three",
     "speaker_named": "1 if the question names the author of one of the best ten messages",
     "names": "how many names the question has (1 = four or more)",
     "asks_date": "1 if it asks for a time",
