@@ -56,14 +56,9 @@ class FailureReason(StrEnum):
     ERROR = "error"
 
     @property
-    def is_endpoint_fault(self) -> bool:
-        """Whether the endpoint is to blame: the caller's own limits and a refusal are no fault of it."""
-        return self not in (
-            FailureReason.CALL_LIMIT,
-            FailureReason.TOKEN_LIMIT,
-            FailureReason.TIME_LIMIT,
-            FailureReason.REFUSED,
-        )
+    def is_own_limit(self) -> bool:
+        """Whether the caller's own limit was reached, as was asked for; anything else went wrong."""
+        return self in (FailureReason.CALL_LIMIT, FailureReason.TOKEN_LIMIT, FailureReason.TIME_LIMIT)
 
 
 @dataclass(frozen=True)

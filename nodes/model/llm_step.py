@@ -97,9 +97,9 @@ def _limits(run: RunContext, state: AgentState, spare: int) -> Limits:
     )
 
 
-def endpoint_warning(step: LlmStep) -> str | None:
-    """Return the warning of a step that failed through the endpoint's fault, else None."""
-    if step["failure"] is None or not FailureReason(step["failure"]).is_endpoint_fault:
+def failure_warning(step: LlmStep) -> str | None:
+    """Return the warning of a step that failed, other than by the caller's own limits; else None."""
+    if step["failure"] is None or FailureReason(step["failure"]).is_own_limit:
         return None
     return f"language model: {step['step']} fell back ({step['failure']}: {step['reason']})"
 
@@ -109,7 +109,7 @@ def record_steps(state: Mapping[str, Any], *steps: LlmStep) -> dict[str, Any]:
     if not steps:
         return {}
     warnings = list(state["warnings"])
-    warnings += [words for words in map(endpoint_warning, steps) if words and words not in warnings]
+    warnings += [words for words in map(failure_warning, steps) if words and words not in warnings]
     return {
         "llm_steps": [*state["llm_steps"], *steps],
         "warnings": warnings,
