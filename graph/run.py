@@ -14,6 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from recall_loop.graph.builder import build_graph
+from recall_loop.graph.request_parsing import RequestInput, parse_request
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import RunInputs
@@ -27,7 +28,6 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import StopReason
 
-RequestInput = RetrieveRequest | Mapping[str, Any] | str
 _MAX_GRAPHS = 16
 _RECURSION_LIMIT = 1000
 _RESULT_KEYS = frozenset(RetrieveResult.model_fields)
@@ -51,10 +51,10 @@ def retrieve(
 ) -> RetrieveResult:
     """Run one request to its end.
 
-    `request` is a question, a mapping of `RetrieveRequest` fields, or a `RetrieveRequest`. Without a store
-    the context's or the settings' path is opened for reading. Without settings those of the environment hold, as it
-    is now. `llm` is any LangChain chat model, or its name as "provider:model"; None = that of the context or the
-    settings, if they name one.
+    `request` is a question, a mapping of `RetrieveRequest` fields, whose messages may be LangChain's too, or a
+    `RetrieveRequest`. Without a store the context's or the settings' path is opened for reading. Without settings
+    those of the environment hold, as it is now. `llm` is any LangChain chat model, or its name as "provider:model";
+    None = that of the context or the settings, if they name one.
 
     `user_id`, `agent_id`, `conversation_id` and `tenant` narrow what is read, as the request's fields of these names.
 
@@ -153,20 +153,6 @@ def follow(
         if on_event:
             on_event(step)
     raise RuntimeError("the run ended without a result")
-
-
-def parse_request(request: RequestInput) -> RetrieveRequest:
-    """Return a validated request.
-
-    Raises:
-        InvalidInputError: names the field, its value and what is allowed.
-    """
-    if isinstance(request, RetrieveRequest):
-        return request
-    raw = {"messages": [{"content": request}]} if isinstance(request, str) else request
-    if not isinstance(raw, Mapping):
-        raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
-    return validate_model(RetrieveRequest, raw)
 
 
 def request_in_scope(

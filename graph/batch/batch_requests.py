@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.parsing.foreign_json import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
+from recall_loop.state.errors import InvalidInputError, RecallError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 
@@ -188,7 +188,7 @@ def run_request(request: BatchRequest, store: MemoryStore, settings: Settings) -
     """Run one request and return its line; nothing that goes wrong with it ends the batch."""
     fields = {"tenant": settings.tenant} | dict(request.fields or {})
     try:
-        result = retrieve(validate_model(RetrieveRequest, fields), store=store, settings=settings)
+        result = retrieve(fields, store=store, settings=settings)
     except RecallError as error:
         return request.result_line(error=describe_error(error))
     except Exception as error:  # noqa: BLE001  # the log has the trace; the other requests go on

@@ -60,6 +60,8 @@ def _describe_type(part: JsonSchema) -> str:
         return _RFC_3339 if part.get("format") == "date-time" else _sized(part, "text", "Length", "character")
     if kind == "array":
         return _sized(part, "a list", "Items", "item")
+    if kind == "object" and part.get("properties"):
+        return "an object with " + ", ".join(part["properties"])
     return {"boolean": "true or false", "object": "an object"}.get(str(kind), "")
 
 

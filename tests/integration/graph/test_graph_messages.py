@@ -13,8 +13,10 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from recall_loop.graph.batch.batch_run import stream_batch
 from recall_loop.graph.builder import build_graph
 from recall_loop.graph.run import retrieve
+from recall_loop.state.errors import InvalidInputError
 from tests.integration.graph.worlds import (
     DIRECT,
     NOW,
@@ -60,6 +62,33 @@ def asked(graph, *messages, **more):
 def test_every_form_of_a_message_is_the_same_question(graph, world, form):
     """Proves: LOOP-9, OPS-1."""
     assert comparable_json(asked(graph, form)) == comparable_json(retrieve(valley_request(DIRECT), store=world))
+
+
+def test_a_request_takes_messages_of_a_chat_framework(world):
+    """Proves: OPS-1 (in one call and in a batch; calls of tools and recalled blocks are passed over)."""
+    call = {"name": "look_up", "args": {}, "id": "1"}
+    block = AIMessage("recalled", additional_kwargs={"recall_loop": True})
+    thread = [HumanMessage(DIRECT), AIMessage("", tool_calls=[call]), block]
+    plain = valley_request(DIRECT)
+    expected = retrieve(plain, store=world)
+    given = {**plain, "messages": thread}
+    assert comparable_json(retrieve(given, store=world)) == comparable_json(expected)
+    (line,) = stream_batch([{"id": "q", **given}], store=world)
+    assert [fact["id"] for fact in line["result"]["facts"]] == [fact.id for fact in expected.facts]
+
+
+@pytest.mark.parametrize(
+    ("messages", "field", "allowed"),
+    [
+        ([HumanMessage(DIRECT), 5], "messages.1", "a message: a mapping with role and content, or a LangChain message"),
+        ([{"content": DIRECT, "kind": "x"}], "messages.0.kind", "known fields: role, author, content, timestamp"),
+    ],
+)
+def test_what_is_no_message_is_named_by_its_place(world, messages, field, allowed):
+    """Proves: OPS-1, SEARCH-2."""
+    with pytest.raises(InvalidInputError) as caught:
+        retrieve({"messages": messages}, store=world)
+    assert (caught.value.field, caught.value.allowed) == (field, allowed)
 
 
 def timed(text, moment, kind=HumanMessage, **more):

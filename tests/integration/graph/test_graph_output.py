@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.graph.builder import build_graph
-from recall_loop.graph.run import aretrieve, parse_request, retrieve, stream_retrieve
+from recall_loop.graph.request_parsing import parse_request
+from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError

@@ -34,6 +34,7 @@ def _refusal(**fields: Any) -> InvalidInputError:
         ({"messages": []}, "messages", "a list of at least 1 item"),
         ({"messages": "hello"}, "messages", "a list of at least 1 item"),
         ({"messages": None}, "messages", "a list of at least 1 item"),
+        ({"messages": ["hello"]}, "messages.0", "an object with role, author, content, timestamp"),
         ({"messages": [{}]}, "messages.0.content", "text of 1 to 1000000 characters"),
         ({"messages": [TURN, {"content": ""}]}, "messages.1.content", "text of 1 to 1000000 characters"),
         ({"messages": [{"content": 5}]}, "messages.0.content", "text of 1 to 1000000 characters"),

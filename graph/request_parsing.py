@@ -1,0 +1,71 @@
+"""Whatever a request is made of, as a validated one: a question, its fields, and messages of any chat framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from recall_loop.memory.parsing.chat_messages import is_recall_block, parse_message, role_of
+from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.message_fields import message_record_fields
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.types import Role
+
+RequestInput = RetrieveRequest | Mapping[str, Any] | str
+_FIELDS = ChatMessage.model_fields.keys()
+
+
+def parse_request(request: RequestInput) -> RetrieveRequest:
+    """Return a validated request.
+
+    Its messages may be objects of a chat framework. Where all are mappings, each has the fields of a `ChatMessage` and
+    no others.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
+    if isinstance(request, RetrieveRequest):
+        return request
+    raw = {"messages": [{"content": request}]} if isinstance(request, str) else request
+    if not isinstance(raw, Mapping):
+        raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
+    told = raw.get("messages")
+    if isinstance(told, list | tuple) and not all(isinstance(one, Mapping) for one in told):
+        raw = {**raw, "messages": thread_fields(told)}
+    return validate_model(RetrieveRequest, raw)
+
+
+def thread_fields(thread: Iterable[object]) -> Sequence[Mapping[str, Any]]:
+    """Return the messages of a thread as a request takes them, without those that have no text.
+
+    All of them where none of the user's has any: that is an error, which names it.
+
+    Raises:
+        InvalidInputError: one of them is no message.
+    """
+    told = [chat_fields(one, f"messages.{at}") for at, one in enumerate(thread) if not is_recall_block(one)]
+    said = [one for one in told if str(one.get("content") or "").strip()]
+    asking = [one for one in told if one.get("role", Role.USER) == Role.USER] or told
+    return said if any(one in said for one in asking) else told
+
+
+def chat_fields(given: object, where: str) -> Mapping[str, Any]:
+    """Return a message as a request takes it; those of other shapes by their role, text, name and time.
+
+    Raises:
+        InvalidInputError: it is no message.
+    """
+    if isinstance(given, ChatMessage):
+        return given.model_dump(exclude_unset=True)
+    if isinstance(given, Mapping) and given.keys() <= _FIELDS and isinstance(given.get("content", ""), str):
+        role = role_of(given.get("role"))
+        return {**given, "role": role} if role else given
+    (message,) = parse_message(given, where)[-1:]
+    read = message_record_fields(message, 0)
+    return {
+        "role": read["role"],
+        "author": read.get("author"),
+        "content": read["text"],
+        "timestamp": to_datetime(read.get("created_at")),
+    }
