@@ -18,7 +18,8 @@ export const saveKey = (key) => (key ? sessionStorage.setItem(KEY, key) : sessio
 async function send(path, init) {
   const headers = { Accept: "application/json, application/problem+json, text/event-stream" };
   if (init.body !== undefined) headers["Content-Type"] = "application/json";
-  if (savedKey()) headers.Authorization = `Bearer ${savedKey()}`;
+  // What a pasted text may have and no key has, the browser sends in no header: as encoded it is refused like any wrong key.
+  if (savedKey()) headers.Authorization = `Bearer ${encodeURI(savedKey())}`;
   let response;
   try {
     response = await fetch(new URL(path, document.baseURI), { ...init, headers, cache: "no-store" });

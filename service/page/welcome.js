@@ -2,6 +2,7 @@
 
 import { byId, count, el, fill } from "./dom.js";
 import { getJson } from "./http.js";
+import { problemBox } from "./problems.js";
 
 const INGEST = "recall-loop ingest conversations.json --store ./my-memory";
 
@@ -10,8 +11,8 @@ export async function welcome(words, openMemory) {
   try {
     const held = await getJson("api/memory/overview");
     fill("welcome", held.records ? full(held, words, await questions()) : empty(openMemory));
-  } catch {
-    fill("welcome"); // a key is missing, or the service is starting: asking tells
+  } catch (error) {
+    fill("welcome", problemBox(error)); // that a key is missing, or is none, isn't learnt from asking first
   }
 }
 

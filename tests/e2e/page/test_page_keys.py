@@ -78,6 +78,20 @@ def test_another_key_shows_its_own_tenant_and_nothing_of_the_last(
     assert "ferry" not in visit.inner_text("#records") + visit.inner_text("#record-shown")
 
 
+def test_a_key_that_is_missing_or_none_is_told_at_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
+    """Proves: PAGE-1 (also one with characters that no header carries, as texts from elsewhere have them)."""
+    visit.wait_for_selector("#welcome .problem")
+    visit.click("header summary")
+    for key in ("rl_none", "\u201crl_none\u201d", "schlüssel 🔑"):
+        give_key(visit, key)
+        visit.wait_for_selector("#welcome .problem:has-text('A valid API key is needed')")
+        visit.fill("#question", "When does the ferry leave?")
+        visit.press("#question", "Enter")
+        visit.wait_for_selector("#ask-problem .problem:has-text('A valid API key is needed')")
+    give_key(visit, keys[1]["acme"])
+    visit.wait_for_selector("#welcome .card")
+
+
 def test_a_question_without_a_key_is_told_to_have_failed(visit: Any) -> None:
     """Proves: OPS-1. What a screen reader is told doesn't stay at "Searching"."""
     visit.fill("#question", "When does the ferry leave?")
