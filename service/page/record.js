@@ -95,13 +95,18 @@ class Shown {
       this.tags(),
       el("div", { class: "row" }, el("button", { type: "submit" }, "Save"), this.cancel()),
     );
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    // Compared with what the form made of the record, line ends too: what wasn't touched isn't sent, and undoes no other's change.
+    const read = () => {
       const given = new FormData(form);
       const kept = given.getAll("kept").map((at) => record.tags[at]);
       const added = given.get("added").split("\n").map((tag) => tag.trim()).filter(Boolean);
-      const tags = [...new Set([...kept, ...added])];
-      this.write(() => patchJson(this.path, { text: given.get("text"), label: given.get("label").trim() || null, tags }));
+      return { text: given.get("text"), label: given.get("label").trim() || null, tags: [...new Set([...kept, ...added])] };
+    };
+    const before = read();
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const changed = Object.entries(read()).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]));
+      this.write(() => (changed.length ? patchJson(this.path, Object.fromEntries(changed)) : null));
     });
     this.ask(form);
   }

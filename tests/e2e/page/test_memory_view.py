@@ -151,6 +151,26 @@ def test_an_edit_keeps_tags_of_any_characters_and_takes_further_ones(page: Any) 
     assert written.value.json()["tags"] == ["oak, ash", " two\nlines", "beech, birch"]
 
 
+def test_an_edit_changes_only_what_was_touched(page: Any, address: str) -> None:
+    """Proves: PAGE-1 (another tab's change of the text stands, and so do line ends that no form holds)."""
+    path, text = f"{address}api/memory/records/pier", "The pier is closed.\r\nUntil May."
+    assert page.request.put(path, data={"kind": "archival", "text": "The pier is open."}).ok
+    open_view(page)
+    enter(page, "#records li:first-child button")
+    page.wait_for_selector('#record-shown article[aria-label="Record pier"]')
+    enter(page, "#record-shown .row button:nth-child(1)")
+    assert page.request.patch(path, data={"text": text}).ok
+    tab_to(page, "#record-shown fieldset textarea")
+    page.keyboard.type("shore")
+    for tags in (["shore"], ["shore"]):
+        enter(page, "#record-shown form button[type=submit]")
+        page.wait_for_selector("#record-shown article:not(:has(form))")
+        kept = page.request.get(path).json()
+        assert (kept["text"], kept["tags"]) == (text, tags)
+        enter(page, "#record-shown .row button:nth-child(1)")
+    assert page.request.delete(path).ok
+
+
 def test_the_first_look_tells_what_memory_holds(page: Any) -> None:
     """Proves: PAGE-1."""
     page.wait_for_selector("#welcome .card")
