@@ -5,7 +5,10 @@ A tool never takes a tenant, nor an agent, a user or a conversation to read as: 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
 from recall_loop.service.models.record_models import DERIVED_KIND
 from recall_loop.service.models.search_models import QueryText, ServiceSearchParams
@@ -140,22 +143,25 @@ class ListArguments(_ToolArguments):
     cursor: Utf8Text | None = Field(None, description="`next_cursor` of the page before.")
 
 
-class RecordChanges(_ToolArguments):
-    """New values: what isn't named stays, null empties a field."""
+class RecordChanges(TypedDict, total=False):
+    """New values, at least one: what isn't named stays, null empties a field."""
 
-    text: BodyText | None = Field(None, description="The memory itself; it can't be emptied.")
-    subject: Utf8Text | None = None
-    fact_type: Utf8Text | None = None
-    object: Utf8Text | None = None
-    label: Utf8Text | None = None
-    author: Utf8Text | None = None
-    confidence: UnitFloat | None = None
-    tags: tuple[Identifier, ...] | None = Field(None, max_length=100)
-    language: LanguageCode | None = None
-    attributes: JsonAttributes | None = None
-    created_at: Timestamp | None = None
-    valid_until: Timestamp | None = Field(None, description="When what a fact says stopped being true.")
-    expires_at: Timestamp | None = Field(None, description="When it is to be forgotten.")
+    text: Annotated[BodyText, Field(description="The memory itself; it can't be emptied.")]
+    subject: Utf8Text | None
+    fact_type: Utf8Text | None
+    object: Utf8Text | None
+    label: Utf8Text | None
+    author: Utf8Text | None
+    confidence: UnitFloat | None
+    tags: Annotated[tuple[Identifier, ...] | None, Field(max_length=100)]
+    language: LanguageCode | None
+    attributes: JsonAttributes | None
+    created_at: Timestamp | None
+    valid_until: Annotated[Timestamp | None, Field(description="When what a fact says stopped being true.")]
+    expires_at: Annotated[Timestamp | None, Field(description="When it is to be forgotten.")]
+
+
+RecordChanges.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
 
 
 class UpdateArguments(_ToolArguments):

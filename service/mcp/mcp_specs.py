@@ -26,6 +26,7 @@ from recall_loop.service.mcp.mcp_models import (
     UpdateArguments,
     UpdateResult,
 )
+from recall_loop.service.mcp.mcp_schemas import ToolSchema
 from recall_loop.service.mcp.mcp_tools import ReportProgress, ToolContext, ToolResult
 from recall_loop.service.models.record_models import ForgetResult, RecordHistory, RecordsPage
 from recall_loop.service.models.search_models import SearchResults
@@ -54,8 +55,8 @@ class ToolSpec:
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=self.input_model.model_json_schema(),
-            output_schema=self.output_model.model_json_schema(mode="serialization"),
+            input_schema=self.input_model.model_json_schema(schema_generator=ToolSchema),
+            output_schema=self.output_model.model_json_schema(schema_generator=ToolSchema, mode="serialization"),
             annotations=ToolAnnotations(
                 title=self.title,
                 read_only_hint=reads,

@@ -217,10 +217,8 @@ def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
 def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgress) -> ToolResult:
     """Change some fields of a memory in reach; what it was stays in its history."""
     _check_reach(context.store, arguments.id, context.write_scope)
-    changes = {name: getattr(arguments.changes, name) for name in arguments.changes.model_fields_set}
-    record = context.store.update(
-        arguments.id, changes, tenant=context.scope.tenant, actor=context.caller.key_id or "mcp"
-    )
+    actor = context.caller.key_id or "mcp"
+    record = context.store.update(arguments.id, arguments.changes, tenant=context.scope.tenant, actor=actor)
     data = UpdateResult(record=cast("AnyRecord", record))
     return ToolResult(f"Changed: [{record.kind.value} {record.id}] {record.text}", data)
 

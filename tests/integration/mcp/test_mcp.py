@@ -33,6 +33,18 @@ async def test_tools_are_those_that_the_key_may_use(served, key, expected):
         assert tool.annotations.destructive_hint is DESTRUCTIVE.get(tool.name)
 
 
+async def test_what_a_model_reads_of_the_tools_is_short(served):
+    """Every conversation begins with it. Proves: OPS-6 (null only where it says more than absence)."""
+    async with client_of(served, "admin") as client:
+        tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+    assert max(len(json.dumps(schema)) for schema in tools.values()) < 10_000
+    assert tools["retrieve"]["properties"]["goal"].keys() == {"type", "minLength", "maxLength", "description"}
+    assert tools["retrieve"]["properties"]["filters"].keys() == {"$ref", "description"}
+    assert "\n" not in tools["list"]["$defs"]["Filters"]["description"]
+    fields = tools["update"]["$defs"]["RecordChanges"]["properties"]
+    assert {"type": "null"} in fields["subject"]["anyOf"] and fields["text"]["type"] == "string"
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_it_retrieves_and_tells_each_iteration(served, mode):
     """Proves: OPS-6, OPS-1 (both protocols; progress only where it is asked for)."""
@@ -297,6 +309,8 @@ async def test_what_is_added_is_found_and_can_be_erased(served):
         ("list", {"cursor": "x"}, "cursor"),
         ("add", {"records": [{"text": ""}]}, "records.0.text"),
         ("add", {"records": [{"text": "x", "group_id": "hill"}]}, "records.0.group_id"),
+        ("update", {"id": "f1", "changes": {"text": None}}, "changes.text"),
+        ("update", {"id": "f1", "changes": {"nope": 1}}, "changes.nope"),
         ("erase", {}, "arguments"),
         ("erase", {"ids": ["a"], "user_id": "u"}, "ids"),
     ],
