@@ -162,14 +162,20 @@ def display_value(value: object) -> str:
 
 
 def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:
-    """Turn pydantic's first complaint into an `InvalidInputError`.
+    """Turn pydantic's first complaint into an `InvalidInputError`; a name that isn't known comes before a missing one.
+
+    What is missing is mostly there, under another name.
 
     Args:
         error: the failed validation.
         prefix: comes before the field's name.
         schema: JSON schema of the model; with it the text gives the whole range, not only the bound that was crossed.
     """
-    first = error.errors(include_url=False)[0]
+    first, *others = error.errors(include_url=False)
+    if first["type"] == "missing":
+        place = first["loc"][:-1]
+        misnamed = (each for each in others if each["type"] == "extra_forbidden" and each["loc"][:-1] == place)
+        first = next(misnamed, first)
     return invalid_input(first, schema, ".".join(filter(None, [prefix, join_steps(first["loc"])])))
 
 

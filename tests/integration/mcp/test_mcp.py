@@ -294,6 +294,8 @@ async def test_what_is_added_is_found_and_can_be_erased(served):
     ("tool", "arguments", "field"),
     [
         ("retrieve", {}, "question"),
+        ("retrieve", {"query": "x"}, "query"),
+        ("add", {"records": [{"content": "x"}]}, "records.0.content"),
         ("retrieve", {"question": " "}, "question"),
         ("retrieve", {"question": "x", "max_facts": 0}, "max_facts"),
         ("retrieve", {"question": "x", "write_answer": True}, "write_answer"),
