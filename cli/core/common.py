@@ -108,6 +108,14 @@ def open_store(settings: Settings, *, create: bool = False, read_only: bool = Fa
     return MemoryStore.from_settings(settings, store_path(settings), create=create, read_only=read_only)
 
 
+def open_as_it_is(settings: Settings) -> MemoryStore:
+    """Open the store for reading what it holds, whatever embedder made it; raises as `open_store`."""
+    from recall_loop.memory.store.embed.embedders import UnneededEmbedder
+    from recall_loop.memory.store.store import MemoryStore
+
+    return MemoryStore.from_settings(settings, store_path(settings), embedder=UnneededEmbedder(), read_only=True)
+
+
 def check_readable(paths: Iterable[Path]) -> None:
     """Fail where a file can't be read, before anything is written; a pipe isn't opened, which would use it up.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from recall_loop.cli.core.common import atomic_output, open_store, scope_from, store_path
+from recall_loop.cli.core.common import atomic_output, open_as_it_is, open_store, scope_from, store_path
 from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.progress_bars import Advance, progress_bar, rebuild_progress
 from recall_loop.cli.core.run_rendering import format_minute
@@ -18,7 +18,7 @@ from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
-from recall_loop.memory.store.embed.embedders import VersionedEmbedder
+from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
@@ -33,11 +33,11 @@ _SHOWN = 100
 def info(_: argparse.Namespace, settings: Settings) -> int:
     """Print what a tenant's memory holds, and where (STORE-5)."""
     scope = Scope(tenant=settings.tenant)
-    with open_store(settings, read_only=True) as store:
+    with open_as_it_is(settings) as store:
         counts = {kind.value: store.count(scope, content_types=[kind]) for kind in ContentType}
         info = store.maintenance.info()
         rows: dict[str, Any] = {"path": info["path"], "size on disk": f"{store.maintenance.size() / 1_000_000:.1f} MB"}
-        rows |= {"embedder": _embedder(store, settings), "dimension": store.embedder.dimension}
+        rows |= {"embedder": _embedder(info, settings), "dimension": store.dimension}
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
         rows |= _vector_search(info)
@@ -47,11 +47,17 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _embedder(store: MemoryStore, settings: Settings) -> str:
-    """Return the embedder's name, and what an earlier version of the one that the settings name lacks (STORE-5)."""
-    own = store.embedder
-    earlier = isinstance(own, VersionedEmbedder) and own.fingerprint != make_embedder(settings).fingerprint
-    return own.name + (" (an earlier version; `store rebuild --re-embed` brings today's)" if earlier else "")
+def _embedder(info: Mapping[str, Any], settings: Settings) -> str:
+    """Return the embedder's name, and where it isn't the one that the settings name, or that in an earlier version."""
+    named = make_embedder(settings)
+    own = embedder_of_version(named, info["fingerprint"])
+    if own is None:
+        note = f" (the settings name {settings.embedder}; `store rebuild --re-embed` changes to it)"
+    elif own.fingerprint != named.fingerprint:
+        note = " (an earlier version; `store rebuild --re-embed` brings today's)"
+    else:
+        note = ""
+    return str(info["embedder"]) + note
 
 
 def _vector_search(info: dict[str, Any]) -> dict[str, str]:
@@ -67,7 +73,7 @@ def _vector_search(info: dict[str, Any]) -> dict[str, str]:
 def export(args: argparse.Namespace, settings: Settings) -> int:
     """Print a tenant's records as lines that `ingest` reads (STORE-2); say where there is none."""
     filters, line = _export_filters(args.filter), ""
-    with open_store(settings, read_only=True) as store, atomic_output(args.output) as out:
+    with open_as_it_is(settings) as store, atomic_output(args.output) as out:
         for line in export_lines(store, Scope(tenant=settings.tenant), filters):
             out.write((line if args.output else sanitize_json(line)) + "\n")
     if not line:  # a mistyped tenant's backup would look like any other
@@ -211,7 +217,7 @@ def forget(args: argparse.Namespace, settings: Settings) -> int:
 
 def history(args: argparse.Namespace, settings: Settings) -> int:
     """Print the changes of a record, oldest first; return 1 if there is no such record (API-3)."""
-    with open_store(settings, read_only=True) as store:
+    with open_as_it_is(settings) as store:
         found = bool(store.get([args.id], scope=Scope(tenant=settings.tenant)))
         versions = store.history(args.id, tenant=settings.tenant)
     if args.json:

@@ -86,6 +86,27 @@ def test_an_export_without_a_record_says_so(place: str, capsys: pytest.CaptureFi
         assert (printed.out, printed.err) == ("", f"recall-loop: warning: tenant 'acmee' has {words}\n")
 
 
+def test_what_embeds_nothing_reads_a_store_of_any_embedder(
+    place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: STORE-5."""
+    assert main(["store", "update", "f1", "text=The ferry leaves at ten.", "--store", place, "--tenant", "acme"]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("RECALL_LOOP_EMBEDDER", "minilm-plain")
+    of_acme = ["--store", place, "--tenant", "acme"]
+    assert main(["store", "export", *of_acme]) == 0
+    exported = [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+    assert exported == ["f1", "m1", "m2"]
+    assert main(["store", "list", *of_acme]) == 0
+    assert "Quokkas" in capsys.readouterr().out
+    assert main(["store", "history", "f1", *of_acme]) == 0
+    assert "at ten" in capsys.readouterr().out
+    assert main(["store", "info", *of_acme]) == 0
+    assert "embedder      minilm (the settings name minilm-plain; `store rebuild" in capsys.readouterr().out
+    assert main(["search", "ferry", *of_acme]) == 2
+    assert "store rebuild" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [[], ["--re-embed"]])
 def test_rebuild_keeps_every_record(place: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-5."""

@@ -102,6 +102,26 @@ def embedder_of_version(embedder: Embedder, fingerprint: str) -> Embedder | None
     return embedder.of_version(fingerprint) if isinstance(embedder, VersionedEmbedder) else None
 
 
+class UnneededEmbedder:
+    """Stands for a store's own embedder, whichever that is, where nothing is embedded (STORE-5)."""
+
+    name, dimension = "unneeded", 0
+
+    def __init__(self, fingerprint: str = "") -> None:
+        self.fingerprint = fingerprint
+
+    def of_version(self, fingerprint: str) -> Embedder:
+        """Return what stands for the embedder of this fingerprint."""
+        return UnneededEmbedder(fingerprint)
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Raise `EmbedderError`."""
+        del texts
+        raise EmbedderError(f"{self.fingerprint}: nothing can be embedded, as the store was opened without it")
+
+    embed_queries = embed_documents
+
+
 def known_languages(embedder: Embedder) -> frozenset[str] | None:
     """Return the languages (ISO 639-1) whose texts an embedder can tell apart: its `languages`; None = any."""
     found: frozenset[str] | None = getattr(embedder, "languages", None)
