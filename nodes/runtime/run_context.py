@@ -21,6 +21,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.evidence.statements import (
     as_evidence,
     put_asked_person_first,
+    put_asked_time_first,
     put_statements_first,
     states_something,
     told_text,
@@ -29,6 +30,7 @@ from recall_loop.policy.evidence.statements import (
 from recall_loop.policy.facts.persons.asked_persons import AskedPerson, asked_by_name, asked_person, known_author
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
+from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.request import RetrieveRequest
@@ -126,6 +128,8 @@ class RunContext:
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
             ranked = put_asked_person_first(ranked, self.tells_of_another, self._is_on_matter)
+            if question.asks_for_times_alone:
+                ranked = put_asked_time_first(ranked, self._is_from_asked_time)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -187,6 +191,9 @@ class RunContext:
             return False
         record = entry["record"]
         return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
+
+    def _is_from_asked_time(self, entry: PoolEntry) -> bool:
+        return self.states(entry) and any(matches_time(entry, time) for time in self.question.event_times)
 
     def _is_on_matter(self, entry: PoolEntry) -> bool:
         asked = self._asked_person

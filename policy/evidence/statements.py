@@ -226,6 +226,16 @@ def put_asked_person_first(
     return sorted(lowered, key=lambda item: (-item.score, item.entry["key"] in others))
 
 
+def put_asked_time_first(ranked: Sequence[RankedEntry], is_from_time: Callable[[PoolEntry], bool]) -> list[RankedEntry]:
+    """Move what isn't from the time that alone is asked for behind all that is, at no higher score; else in order."""
+    first = [item for item in ranked if is_from_time(item.entry)]
+    if not first:
+        return list(ranked)
+    least = first[-1].score
+    taken = {item.id for item in first}
+    return [*first, *(replace(item, score=min(item.score, least)) for item in ranked if item.id not in taken)]
+
+
 def _is_nothing_else(entry: PoolEntry) -> bool:
     """Tell whether a text that states nothing is the question in some wording, or a reply without content.
 

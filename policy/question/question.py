@@ -89,6 +89,11 @@ class AnalysedQuestion:
         """The stems of its names: in its language, as in a sentence, and as they are stemmed alone."""
         return stem_set(self.names) | stem_set(self.names, self.language)
 
+    @property
+    def asks_for_times_alone(self) -> bool:
+        """Whether it asks for whatever was at some times: "what did I do on Thursday?"."""
+        return bool(self.event_times) and not (self.names or self.phrases or self.asked)
+
     @cached_property
     def time_terms(self) -> frozenset[str]:
         """The stems of its times."""
