@@ -63,9 +63,13 @@ class BatchScheduler:
         self._ready: dict[int, ResultLine] = {}
         self._taken = self._written = 0
         self._more = True
+        self._failure: Exception | None = None
 
     def __iter__(self) -> Iterator[list[ResultLine]]:
-        """Yield lists of lines, each as soon as one of its lines is there."""
+        """Yield lists of lines, each as soon as one of its lines is there.
+
+        What the requests raise is raised behind the lines of those that came before it.
+        """
         while self._more or self._running or self._suspects or self._ready:
             self._fill()
             writable = self._written in self._ready if self._ordered else bool(self._ready)
@@ -74,6 +78,15 @@ class BatchScheduler:
             lines = self._take_ready()
             if lines:
                 yield lines
+        if self._failure is not None:
+            raise self._failure
+
+    def _next(self) -> BatchRequest | None:
+        try:
+            return next(self._requests, None)
+        except Exception as error:  # noqa: BLE001 - an iterable of the caller's may raise anything
+            self._failure = error
+            return None
 
     def _fill(self) -> None:
         """Begin requests while there is room, or a suspect alone; a line that can't be run is ready at once."""
@@ -85,7 +98,7 @@ class BatchScheduler:
             return
         room = self._engine.slots * _MAX_READY_PER_SLOT
         while self._more and len(self._running) < self._engine.slots and len(self._ready) < room:
-            request = next(self._requests, None)
+            request = self._next()
             if request is None:
                 self._more = False
             elif request.error is not None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from recall_loop.graph.batch.batch_output import BatchSummary, ResultsFile
+from recall_loop.graph.batch.batch_rounds import OutputOrder
 from recall_loop.graph.batch.batch_run import run_batch, stream_batch
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
@@ -218,6 +219,21 @@ def test_requests_are_read_as_they_are_needed(harbour: MemoryStore, order: Any) 
     assert sorted(found) == found or order == "completed"
     lines.close()
     assert next(iter(stream_batch([7], store=harbour)))["error"]["type"] == "invalid_input"  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("order", ["completed", "input"])
+def test_requests_that_end_with_an_error_lose_no_earlier_line(harbour: MemoryStore, order: OutputOrder) -> None:
+    """Proves: OPS-2."""
+
+    def broken() -> Iterator[dict[str, Any]]:
+        yield from questions(6)
+        raise ConnectionError("the source of the requests is gone")
+
+    found = []
+    with pytest.raises(ConnectionError, match="the source"):
+        for line in stream_batch(broken(), store=harbour, order=order):
+            found.append(line["id"])
+    assert sorted(found) == [each["id"] for each in questions(6)]
 
 
 class Slow(MiniLmEmbedder):
