@@ -65,6 +65,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     _require_extra()
     from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
     from recall_loop.evals.confidence.calibration_report import check_plot, draw_reliability, show
+    from recall_loop.nodes.runtime.resources import load_calibration
 
     if not args.replay and not args.data:
         raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
@@ -72,13 +73,14 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
     fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "kind", "wrongly"))
     plan = CalibrationPlan(args.id or args.output.stem, each_set=args.each_set, **fields)
+    # A bad path costs no question.
+    if args.output.is_dir() or not args.output.parent.is_dir():
+        raise InvalidInputError("--output", str(args.output), "a file in an existing folder")
     if args.plot:
         check_plot(args.plot)
+    other = load_calibration(args.attributed) if args.attributed else None
     mapping = calibrate(list(_examples(args)), plan)
-    if args.attributed:
-        from recall_loop.nodes.runtime.resources import load_calibration
-
-        other = load_calibration(args.attributed)
+    if other:
         mapping = mapping.model_copy(update={"attributed": other.attributed or other})
     content = mapping.model_dump(mode="json")
     head = {name: content[name] for name in ("version", "id", "method", "event")}

@@ -386,6 +386,10 @@ def test_bars_show_where_the_score_is_wrong():
         (["--method", "magic"], "kind"),
         (["--data", "missing"], "data"),
         (["--replay", "missing.jsonl"], "missing.jsonl"),
+        # Before a question is asked, which may take hours.
+        (["--data", "missing", "-o", "none/out.json"], "--output: got 'none/out.json'; allowed: a file in an existing"),
+        (["--data", "missing", "-o", "."], "--output: got '.'"),
+        (["--data", "missing", "--attributed", "none.json"], "none.json"),
     ],
 )
 def test_a_bad_argument_is_one_line_and_exit_code_2(extra, told, replayed, tmp_path, capsys):
