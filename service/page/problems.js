@@ -9,7 +9,7 @@ export function problemBox(given) {
   return el("div", { class: "problem", role: "alert" },
     el("strong", {}, problem.title ?? "Something went wrong"),
     el("p", {}, problem.message),
-    problem.field ? el("p", { class: "soft" }, `${problem.field} is ${problem.value}; allowed: ${problem.allowed}`) : null,
+    problem.field && problem.allowed === null ? el("p", { class: "soft" }, `${problem.field} is ${problem.value}`) : null,
     problem.status === 401 ? el("p", {}, "Enter the key of your tenant under “API key”.") : null,
     problem.requestId ? el("p", { class: "soft" }, `Request ${problem.requestId}`) : null,
   );

@@ -138,6 +138,7 @@ def test_problems_are_shown_in_the_services_words(page: Any) -> None:
     page.press("#question", "Enter")
     page.wait_for_selector("#ask-problem .problem")
     assert "agent" in page.inner_text("#ask-problem")
+    assert page.inner_text("#ask-problem").count("allowed: ") == 1
     page.select_option("[name=scope]", "local")
     ask(page, QUESTION)
     assert page.inner_text("#ask-problem") == ""
