@@ -15,7 +15,15 @@ export async function openRecord(id, words, changed) {
   } catch (error) {
     fill("record-shown", problemBox(error));
   }
-  byId("record-shown").focus();
+  turnTo();
+}
+
+/** Go to what is shown, to its beginning: the browser by itself goes to the middle of a long one, or to none in view. */
+function turnTo() {
+  const shown = byId("record-shown");
+  shown.focus({ preventScroll: true });
+  const { top } = shown.firstElementChild.getBoundingClientRect();
+  if (top < 0 || top > innerHeight * 0.8) shown.firstElementChild.scrollIntoView();
 }
 
 class Shown {
@@ -168,6 +176,6 @@ class Shown {
     await this.changed();
     if (!gone) return openRecord(this.record.id, this.words, this.changed);
     fill("record-shown", el("p", { role: "status" }, gone));
-    byId("record-shown").focus();
+    turnTo();
   }
 }

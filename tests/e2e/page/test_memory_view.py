@@ -151,6 +151,26 @@ def test_an_edit_keeps_tags_of_any_characters_and_takes_further_ones(page: Any) 
     assert written.value.json()["tags"] == ["oak, ash", " two\nlines", "beech, birch"]
 
 
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_record_that_is_chosen_far_down_comes_into_view(page: Any, address: str, width: int) -> None:
+    """Proves: PAGE-1. Its beginning, however long it is."""
+    path = f"{address}api/memory/records/long"
+    long = {"kind": "archival", "text": "The tide rises. " * 800, "created_at": "2023-01-01T00:00:00Z"}
+    assert page.request.put(path, data=long).ok
+    page.set_viewport_size({"width": width, "height": 800})
+    open_view(page)
+    page.fill("#browse-query", "buoy tide rises")
+    page.press("#browse-query", "Enter")
+    page.wait_for_selector("#browse-said:has-text('best first')")
+    for record, begins in (("long", "The tide rises"), ("n040", "Buoy 40 ")):
+        page.locator("#records li", has_text=begins).locator("button").click()
+        page.wait_for_selector(f'#record-shown article[aria-label="Record {record}"]')
+        until(page, "document.activeElement.id === 'record-shown'")
+        top = page.evaluate("document.querySelector('#record-shown h2').getBoundingClientRect().top")
+        assert 0 <= top < 800
+    assert page.request.delete(path).ok
+
+
 def test_an_edit_changes_only_what_was_touched(page: Any, address: str) -> None:
     """Proves: PAGE-1 (another tab's change of the text stands, and so do line ends that no form holds)."""
     path, text = f"{address}api/memory/records/pier", "The pier is closed.\r\nUntil May."
