@@ -101,7 +101,11 @@ class NewRecord(_ToolArguments):
     tags: tuple[Identifier, ...] = Field((), max_length=100)
     language: LanguageCode | None = Field(None, description=RECORD_LANGUAGE)
     source_ids: tuple[Identifier, ...] = Field((), max_length=100, description="Ids of memories it was drawn from.")
-    attributes: JsonAttributes = Field(default_factory=dict, description="Anything else, as JSON.")
+    attributes: JsonAttributes = Field(
+        default_factory=dict,
+        description="Anything else, as JSON. Of a past run (kind trajectory) how it ended and what it used: "
+        '{"execution": {"status": "failed"}, "metadata": {"tools_used": ["bash"]}}.',
+    )
     agent_id: Identifier | None = Field(None, description="Agent it belongs to; the operator may have fixed this.")
     agent_name: Utf8Text | None = None
     user_id: Identifier | None = Field(None, description="User it belongs to; the operator may have fixed this.")

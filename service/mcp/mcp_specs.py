@@ -99,7 +99,8 @@ TOOL_SPECS = {
         ToolSpec(
             "list",
             "List memories",
-            "List what is kept, newest first, a page at a time.",
+            "List what is kept, newest first, a page at a time. Of a long memory it shows the beginning; `search` with "
+            "the profile `full` shows all of it.",
             ListArguments,
             RecordsPage,
             mcp_tools.call_list,

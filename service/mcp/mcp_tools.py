@@ -5,6 +5,7 @@ Each runs in a thread, in a context that holds the memory and the permissions.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -34,9 +35,9 @@ from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.record_models import RecordHistory, RecordsPage, construct_record
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
-from recall_loop.state.display import NOT_SEARCHED_TEXT, format_count
+from recall_loop.state.display import NOT_SEARCHED_TEXT, format_count, truncate
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import AnyRecord, Record
+from recall_loop.state.records.records import AnyRecord, Record, RecordVersion
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.run.events import ProgressEvent
@@ -57,6 +58,8 @@ class ToolProgress(NamedTuple):
 
 
 ReportProgress = Callable[[ToolProgress], None]
+_LINE_CHARS = 400
+"""Most characters of a text in a list: a page of pasted logs would fill a model's window."""
 _OWNER_FIELDS = ("conversation_id", "user_id", "agent_id")
 
 
@@ -148,8 +151,14 @@ def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgr
 
 
 def _hit_prefix(hit: Any) -> str:
-    said = ", ".join(filter(None, [hit.author, hit.created_at.date().isoformat() if hit.created_at else None]))
-    return f"({said}) " if said else ""
+    ended = getattr(hit, "valid_until", None)
+    said = [hit.author, _date(hit.created_at), ended and f"true until {_date(ended)}"]
+    return f"({', '.join(filter(None, said))}) " if any(said) else ""
+
+
+def _date(moment: Any) -> str | None:
+    """Return the day of a time, or of its text in JSON."""
+    return str(moment)[:10] if moment else None
 
 
 def call_search_trajectories(
@@ -157,8 +166,9 @@ def call_search_trajectories(
 ) -> ToolResult:
     """Search past runs."""
     found = search_trajectories(context.store, arguments.query, scope=context.scope, params=arguments)
-    results = TrajectoryResults.from_result(found)
-    return ToolResult(results.model_dump_json(exclude_none=True), results)
+    notes = [found.degraded_reason] if found.degraded_reason else []
+    text = json.dumps(found.to_display(), ensure_ascii=False)
+    return ToolResult("\n".join([text, *notes]), TrajectoryResults.from_result(found))
 
 
 def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -> ToolResult:
@@ -194,8 +204,8 @@ def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress)
 
 
 def record_line(record: Record) -> str:
-    """Return a memory with its kind, its id, and who said it when."""
-    return f"[{record.kind.value} {record.id}] {_hit_prefix(record)}{record.text}"
+    """Return a memory with its kind, its id, who said it when, and the beginning of its text."""
+    return f"[{record.kind.value} {record.id}] {_hit_prefix(record)}{truncate(record.text, _LINE_CHARS)}"
 
 
 def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
@@ -220,18 +230,26 @@ def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgr
     actor = context.caller.key_id or "mcp"
     record = context.store.update(arguments.id, arguments.changes, tenant=context.scope.tenant, actor=actor)
     data = UpdateResult(record=cast("AnyRecord", record))
-    return ToolResult(f"Changed: [{record.kind.value} {record.id}] {record.text}", data)
+    return ToolResult(f"Changed: {record_line(record)}", data)
 
 
 def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult:
     """Tell how a memory in reach has changed."""
     _check_reach(context.store, arguments.id, context.scope)
     versions = context.store.history(arguments.id, tenant=context.scope.tenant)
-    lines = [
-        f"{one.number}. {one.changed_at:%Y-%m-%d %H:%M} {one.action}: {one.before.text} -> {one.after.text}"
-        for one in versions
-    ]
+    lines = [f"{one.number}. {one.changed_at:%Y-%m-%d %H:%M} {one.action} {_differences(one)}" for one in versions]
     return ToolResult("\n".join(lines or ["It was never changed."]), RecordHistory(versions=versions))
+
+
+def _differences(version: RecordVersion) -> str:
+    """Return each field that has changed, with its values before and after."""
+    before, after = (one.model_dump(mode="json", exclude={"updated_at"}) for one in (version.before, version.after))
+    names = [name for name in before | after if before.get(name) != after.get(name)]
+    return "; ".join(f"{name}: {_shown(before.get(name))} -> {_shown(after.get(name))}" for name in names)
+
+
+def _shown(value: Any) -> str:
+    return truncate(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _LINE_CHARS)
 
 
 def _check_reach(store: MemoryStore, record_id: str, scope: Scope) -> None:

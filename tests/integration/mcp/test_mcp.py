@@ -82,7 +82,20 @@ async def test_past_runs(served):
     async with client_of(served, "read") as client:
         result = await client.call_tool("search_trajectories", {"query": "book the ferry", "include_contrasts": True})
     assert [run["id"] for run in data(result)["unscored"] + data(result)["relevant_experiences"]] == ["t1"]
-    assert "t1" in result.content[0].text
+    assert "t1" in result.content[0].text and "tooltip" not in result.content[0].text
+
+
+async def test_a_past_run_is_added_with_how_it_ended(served):
+    """As the schema says. Proves: OPS-6, TRAJ-5."""
+    async with client_of(served, "write") as client:
+        schema = {tool.name: tool for tool in (await client.list_tools()).tools}["add"].input_schema
+        said = schema["$defs"]["NewRecord"]["properties"]["attributes"]["description"]
+        run = {"kind": "trajectory", "text": "Moored the raft.", "attributes": json.loads(said[said.index("{") : -1])}
+        added = data(await client.call_tool("add", {"records": [run]}))["ids"]
+        asked = {"query": "raft", "filters": {"execution_status": "failed", "tools_used": ["bash"]}}
+        found = data(await client.call_tool("search_trajectories", asked))["trajectories"]
+        await client.call_tool("erase", {"ids": added})
+    assert [run["id"] for run in found] == added
 
 
 async def test_arguments_are_validated_once(served, monkeypatch):
@@ -262,10 +275,30 @@ async def test_a_memory_is_changed_and_its_history_told(served):
         versions = data(await writer.call_tool("history", {"id": name}))["versions"]
         assert (changed["text"], changed["tags"], changed["role"]) == ("The spinet is blue.", ["x"], "user")
         assert [(one["action"], one["before"]["text"]) for one in versions] == [("updated", "The spinet is red.")]
+        await writer.call_tool("update", {"id": name, "changes": {"tags": None, "label": "house"}})
+        told = (await writer.call_tool("history", {"id": name})).content[0].text.splitlines()
+        assert told[0].endswith('updated text: The spinet is red. -> The spinet is blue.; tags: [] -> ["x"]')
+        assert told[1].endswith('updated label: null -> house; tags: ["x"] -> []')
         for tool, more in (("update", {"changes": {"text": "mine"}}), ("history", {})):
             assert fault(await other.call_tool(tool, {"id": name, **more}))["field"] == "id"
         assert fault(await writer.call_tool("update", {"id": name, "changes": {}}))["field"] == "changes"
         await writer.call_tool("erase", {"ids": [name]})
+
+
+async def test_a_page_shows_the_beginning_of_long_memories_and_what_has_ended(served):
+    """A pasted log doesn't fill a model's window. Proves: OPS-6."""
+    records = [{"text": "gull " * 9000}, {"text": "The gull is tame.", "kind": "fact", "created_at": "2024-05-01"}]
+    async with client_of(served, "write") as client:
+        added = data(await client.call_tool("add", {"records": records}))["ids"]
+        ended = {"id": added[1], "changes": {"valid_until": "2024-06-01"}}
+        changed = await client.call_tool("update", ended)
+        page = await client.call_tool("list", {"limit": 100})
+        await client.call_tool("erase", {"ids": added})
+    lines = page.content[0].text.splitlines()
+    assert f"[fact {added[1]}] (2024-05-01, true until 2024-06-01) The gull is tame." in lines
+    assert changed.content[0].text.endswith("(2024-05-01, true until 2024-06-01) The gull is tame.")
+    assert len(page.content[0].text) < 5000 and any(line.endswith("gull…") for line in lines)
+    assert {len(one["text"]) for one in data(page)["records"]} >= {45_000}
 
 
 async def test_what_is_added_is_found_and_can_be_erased(served):
