@@ -1,4 +1,4 @@
-"""`recall-loop store`: inspect, verify, rebuild, compact, move, export a store, or delete from it (STORE-2, -5, -6)."""
+"""`recall-loop store`: inspect, verify, rebuild, move, back up, export a store, or delete from it (STORE-2, -5, -6)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ _ELSEWHERE = {
     "list": ("record_actions", "list_records"),
     "update": ("record_actions", "update_record"),
     "move": ("move_action", "move"),
+    "backup": ("backup_action", "backup"),
 }
 _EXAMPLE = """\
 examples:
   recall-loop store info --store ./my-memory
   recall-loop store verify --store ./my-memory
+  recall-loop store backup --store ./my-memory ./backups/monday
   recall-loop store move --store ./my-memory --to postgresql://recall@db/recall
   recall-loop store list --store ./my-memory --tenant acme --user u-5
   recall-loop store export --store ./my-memory --tenant acme -o acme.jsonl
@@ -43,7 +45,9 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb, its actions and their options."""
     parser = subparsers.add_parser(
-        "store", help="inspect, list, verify, rebuild, compact, move, export or delete from a store", epilog=_EXAMPLE
+        "store",
+        help="inspect, list, verify, rebuild, move, back up, export or delete from a store",
+        epilog=_EXAMPLE,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_action(actions, "info", "print what the store holds")
@@ -83,6 +87,11 @@ def _add_maintenance(actions: Any) -> None:
     )
     move.add_argument("--to", required=True, metavar="PATH", help="new folder, or postgresql://user@host/database")
     add_json_option(move)
+    example = "--store ./my-memory ./backups/monday"
+    words = "copy all of a store in a folder, while a service may write to it, to a new folder, and verify the copy"
+    backup = add_action(actions, "backup", words, example, tenant=False)
+    backup.add_argument("target", metavar="TARGET", help="a folder that doesn't exist yet")
+    add_json_option(backup)
     add_action(actions, "compact", "rewrite the store's files, so that no deleted byte stays in them", tenant=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store import forgetting
+from recall_loop.memory.store import backup, forgetting
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.forgetting import SweepReport
@@ -20,6 +20,7 @@ from recall_loop.state.run.patience import waiting_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.recovery import ProgressCallback
@@ -202,6 +203,29 @@ class Maintenance:
             if session.files.path is not None:
                 rebuilding.remove_leftovers(session.files.path)
             session.connection.rebuild(progress)
+
+    def backup(self, target: str | Path) -> VerificationReport:
+        """Copy the whole store to a new folder as it is at one moment, while any process goes on writing to it (OPS-8).
+
+        The copy holds all that was acknowledged before the call: records, versions, counts of recalls, what was
+        erased. It is a store, which its first open for writing completes: it makes Chroma's side from the tables,
+        which readers answer from until then. The copy is verified before it takes its name; an interrupted one leaves
+        at most a folder beside it, `….unfinished`, which the next one removes. Reads all tables twice.
+
+        Args:
+            target: a folder that doesn't exist yet.
+
+        Returns:
+            What `verify` says of the copy.
+
+        Raises:
+            InvalidInputError: `target` exists, or is no folder's path.
+            UnsupportedOptionError: the store is in PostgreSQL, which has tools of its own.
+            StoreLockedError: another backup to the same folder is under way.
+            StoreUnavailableError: the store is damaged and has to be repaired first, or can't be read.
+            OSError: the target can't be written.
+        """
+        return backup.back_up(self._session, target)
 
     def sweep(self) -> SweepReport:
         """Erase what has expired, what the store's rules of retention name, and versions older than it keeps them.

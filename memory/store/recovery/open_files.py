@@ -22,6 +22,8 @@ from recall_loop.memory.store.tables.database import Database
 from recall_loop.state.errors import StoreUnavailableError
 
 _ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
+BACKUP_NOTE = {_ENDED: "backup"}
+"""Stands in a sidecar that was copied without Chroma, until the first open for writing, which makes that."""
 _FILES = "chroma_files"
 _STAMP = "chroma_stamp"
 _LOG = logging.getLogger(__name__)
@@ -140,6 +142,11 @@ class OpenStoreFiles:
         if known is not None:
             return replace(known, api_key=self.api_key)
         return None if self.path is None else self.path / CHROMA_FOLDER
+
+
+def is_backup(database: Database) -> bool:
+    """Return whether a sidecar is a backup that nobody has opened for writing yet."""
+    return BACKUP_NOTE.items() <= database.meta().items()
 
 
 def is_folder_note(name: str) -> bool:

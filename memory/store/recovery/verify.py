@@ -26,7 +26,7 @@ from recall_loop.memory.store.files.store_files import (
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
-from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles, is_backup
 from recall_loop.memory.store.recovery.opening import check_path
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import count_waiting
@@ -156,7 +156,10 @@ def _verify(report: _Findings, files: OpenStoreFiles | OpenSchema, chroma: Chrom
         if files.path is not None:
             _leftovers(report, files.path)
         _texts(report, database)
-        _chroma(report, database, files.chroma_location(), chroma)
+        if is_backup(database):
+            report.notes.append("a backup holds no Chroma: the first open for writing makes it")
+        else:
+            _chroma(report, database, files.chroma_location(), chroma)
     except DatabaseDamagedError as error:
         report.findings.append(str(error))
 

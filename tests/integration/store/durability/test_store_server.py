@@ -170,6 +170,22 @@ def test_a_lost_sidecar_or_folder_is_rebuilt_from_the_server(server: ChromaProce
         healed(store, 30)
 
 
+def test_a_backup_never_touches_the_collection_of_its_original(server: ChromaProcess, tmp_path: Path) -> None:
+    """Proves: OPS-8."""
+    with opened(tmp_path / "s", server.url) as store:
+        store.upsert(turn(n) for n in range(3))
+        store.maintenance.backup(tmp_path / "copy")
+        before = store.maintenance.info()["collection"]
+        assert verify_folder(tmp_path / "copy").sound
+        with opened(tmp_path / "copy", read_only=True) as reader:
+            assert reader.count() == 3
+        with opened(tmp_path / "copy", server.url) as copy:
+            copy.delete(["m0"])
+            healed(copy, 2)
+            assert copy.maintenance.info()["collection"] != before
+        healed(store, 3)
+
+
 def test_another_server_is_refused_and_moving_is_possible(server: ChromaProcess, tmp_path: Path) -> None:
     """Proves: STORE-4."""
     with opened(tmp_path / "local") as store:

@@ -1,0 +1,129 @@
+"""A copy of a whole store in a folder, as it is at one moment, while others write to it (OPS-8)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.chroma.chroma_files import remove_path
+from recall_loop.memory.store.chroma.chroma_server import is_server_note, server_from_meta
+from recall_loop.memory.store.files.store_files import (
+    LOCK_FILE,
+    SIDECAR_BUILDING_FILE,
+    SIDECAR_FILE,
+    WriterLock,
+    errors_naming,
+    has_writer,
+)
+from recall_loop.memory.store.files.store_place import checked_place, shown_place
+from recall_loop.memory.store.recovery import reconciling, recovery
+from recall_loop.memory.store.recovery.open_files import BACKUP_NOTE, OpenStoreFiles, is_folder_note
+from recall_loop.memory.store.recovery.verify import VerificationReport, verify_folder
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.database import set_meta
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.recovery.store_session import StoreSession
+
+_ALLOWED = "the path of a folder that doesn't exist yet"
+_DRAFT = ".unfinished"
+
+
+def no_folder(place: str) -> UnsupportedOptionError:
+    """Return the error for a store that isn't in a folder, whose backups are made otherwise."""
+    allowed = "a folder; PostgreSQL has tools of its own, `pg_dump` for one (docs/postgresql.md)"
+    return UnsupportedOptionError("store", shown_place(place), allowed)
+
+
+def back_up(session: StoreSession, target: str | Path) -> VerificationReport:
+    """Copy an open store to a new folder; see `Maintenance.backup`."""
+    files, database, goal = session.files, session.database, checked_place(target, "target")
+    if not isinstance(files, OpenStoreFiles) or not isinstance(database, SqliteDatabase):
+        raise no_folder(files.place)
+    if isinstance(goal, str) or goal.exists() or goal.is_symlink():
+        raise InvalidInputError("target", shown_place(goal), _ALLOWED)
+    if files.path is not None and not has_writer(files.path) and session.degraded_detail is not None:
+        raise _unsound(files, session.degraded_detail)  # a writer would have made both sides equal
+    if session.recalls is not None:
+        session.recalls.flush()
+    with _draft_of(goal, like=files.path) as draft:
+        _copy(database, draft / SIDECAR_BUILDING_FILE)
+        _set_apart(files, draft / SIDECAR_BUILDING_FILE)
+        (draft / SIDECAR_BUILDING_FILE).replace(draft / SIDECAR_FILE)
+        with closing(SqliteDatabase(draft / SIDECAR_FILE)):  # closed last, it leaves no write-ahead file
+            report = verify_folder(draft)
+        if not report.sound:
+            raise _unsound(files, "; ".join(report.findings))
+    return report
+
+
+def _unsound(files: OpenStoreFiles, why: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"{files.place}: not backed up, for it has to be repaired first ({why}): open it for writing, as its service "
+        "and `recall-loop store sweep` do, or `recall-loop store rebuild` it"
+    )
+
+
+@contextmanager
+def _draft_of(goal: Path, *, like: Path | None) -> Iterator[Path]:
+    """Give a folder beside `goal` that takes its name when the context is left without an error, and else goes.
+
+    What a killed backup has left of it goes first.
+    """
+    draft = goal.with_name(goal.name + _DRAFT)
+    with errors_naming(goal, draft):
+        draft.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = WriterLock(draft)
+        try:
+            for left in draft.iterdir():
+                if left.name != LOCK_FILE:
+                    remove_path(left)
+            if like is not None:
+                _open_to_same(draft, like)
+            yield draft
+        except BaseException:
+            remove_path(draft)
+            raise
+        finally:
+            lock.release()
+        draft.rename(goal)
+
+
+def _open_to_same(path: Path, like: Path) -> None:
+    """Let those read a path who may read another one."""
+    path.chmod(path.stat().st_mode & 0o700 | like.stat().st_mode & 0o077)
+
+
+def _copy(database: SqliteDatabase, file: Path) -> None:
+    """Copy a sidecar in one step: a step of its own for some pages would start over with each write of others."""
+    with database.reading() as connection, closing(sqlite3.connect(file)) as copy:
+        try:
+            connection.backup(copy)
+        except sqlite3.Error as error:
+            raise StoreUnavailableError(f"{file}: the sidecar can't be copied: {error}") from error
+    if database.file is not None:
+        _open_to_same(file, database.file)
+
+
+def _set_apart(files: OpenStoreFiles, file: Path) -> None:
+    """Let a copy of the sidecar forget its original's Chroma: the first open for writing gives it one of its own.
+
+    Raises:
+        StoreUnavailableError: it was copied while what its Chroma has newer was taken over.
+    """
+    with closing(SqliteDatabase(file)) as copy:
+        if reconciling.is_under_way(copy):
+            raise _unsound(files, "its repair is under way or was cut off")
+        notes = copy.meta()
+        server = server_from_meta(notes)
+        own = {} if server is None else replace(server, collection=None).note()
+        with copy.transaction() as connection:
+            forgotten = [(name,) for name in notes if is_server_note(name) or is_folder_note(name)]
+            connection.executemany("DELETE FROM meta WHERE key = ?", forgotten)
+            set_meta(connection, own | BACKUP_NOTE)
+        recovery.apply_all(copy)

@@ -1,0 +1,227 @@
+"""Backups of a store in a folder, taken while it is written to (OPS-8)."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from recall_loop import retrieve
+from recall_loop.cli.main import main
+from recall_loop.memory.store.files.store_files import WriterLock
+from recall_loop.memory.store.recovery.verify import verify_folder
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnavailableError
+from recall_loop.state.scope import Scope
+from tests.embedders import WordHashEmbedder
+from tests.processes.forked_process import run_forked, run_forked_command
+from tests.service_server import ServiceProcess
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def opened(path: Path, **options: Any) -> MemoryStore:
+    return MemoryStore.open(path, embedder=WordHashEmbedder(), **options)
+
+
+def fact(name: str, text: str = "The ferry leaves at nine.") -> dict[str, Any]:
+    return {"id": name, "kind": "fact", "text": text}
+
+
+@pytest.fixture
+def lived(tmp_path: Path) -> Path:
+    """A closed store with a version, a recall and a deletion."""
+    with opened(tmp_path / "store") as store:
+        store.upsert([fact("a"), fact("b", "Quokkas like to swim."), fact("gone")], tenant="acme")
+        store.update("a", {"text": "The ferry leaves at ten."}, tenant="acme", actor="ann")
+        store.delete(["gone"], tenant="acme")
+        retrieve("When does the ferry leave?", store=store, tenant="acme")
+    return tmp_path / "store"
+
+
+def checked(copy: Path) -> None:
+    """Check that a backup holds what `lived` has, before and after its first open for writing."""
+    assert verify_folder(copy).sound
+    for read_only in (True, False):
+        with opened(copy, create=False, read_only=read_only) as store:
+            acme = Scope(tenant="acme")
+            assert {record.id for record in store.get(["a", "b", "gone"], scope=acme)} == {"a", "b"}
+            assert [version.actor for version in store.history("a", tenant="acme")] == ["ann"]
+            assert store.recalls("a", scope=acme).times == 1
+            assert store.maintenance._session.database.fetch("SELECT count(*) FROM tombstones") == [(1,)]
+    report = verify_folder(copy)
+    assert report.sound and report.notes == () and report.records == report.chroma_rows
+
+
+def goes_on(acknowledged: list[str]) -> None:
+    """Wait until one more write is acknowledged."""
+    last = len(acknowledged)
+    wait_until(lambda: len(acknowledged) > last)
+
+
+class Writer(threading.Thread):
+    """Writes one record after another, and notes which were acknowledged."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: list[str] = []
+        self.stopping = False
+        self._store = store
+
+    def run(self) -> None:
+        while not self.stopping:
+            name = f"w{len(self.acknowledged)}"
+            self._store.upsert([fact(name)])
+            self.acknowledged.append(name)
+
+
+@contextmanager
+def writing(store: MemoryStore) -> Iterator[Writer]:
+    writer = Writer(store)
+    writer.start()
+    try:
+        wait_until(lambda: len(writer.acknowledged) > 2)
+        yield writer
+    finally:
+        writer.stopping = True
+        writer.join(60)
+
+
+def test_a_backup_during_writes_holds_all_that_was_acknowledged_before(lived: Path, tmp_path: Path) -> None:
+    """Proves: OPS-8."""
+    with opened(lived) as store, writing(store) as writer:
+        for number in range(3):
+            before = list(writer.acknowledged)
+            report = store.maintenance.backup(tmp_path / f"copy{number}")
+            assert report.sound and (report.records or 0) >= len(before) + 2
+            goes_on(writer.acknowledged)
+            with opened(tmp_path / f"copy{number}", read_only=True) as copy:
+                assert len(copy.get(before, scope=Scope())) == len(before)
+    for number in range(3):
+        checked(tmp_path / f"copy{number}")
+
+
+def test_the_command_backs_up_what_another_process_writes(
+    lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With whatever embedder the settings name. Proves: OPS-8, STORE-5."""
+    target = tmp_path / "backups" / "monday"
+    with opened(lived) as store, writing(store):
+        assert main(["store", "backup", "--store", str(lived), str(target)]) == 0
+    assert capsys.readouterr().out.startswith("Backed up ")
+    assert sorted(file.name for file in target.parent.iterdir()) == ["monday"]
+    assert sorted(file.name for file in target.iterdir()) == ["sidecar.sqlite3", "writer.lock"]
+    checked(target)
+
+
+def test_a_target_that_exists_and_postgresql_are_errors(
+    lived: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: OPS-8."""
+    for target in (tmp_path, lived, "postgresql://u:secret@h/d"):
+        assert main(["store", "backup", "--store", str(lived), str(target)]) == 2
+        said = capsys.readouterr().err
+        assert "a folder that doesn't exist yet" in said and "secret" not in said
+    assert main(["store", "backup", "--store", "postgresql://u:secret@h/d", str(tmp_path / "copy")]) == 2
+    said = capsys.readouterr().err
+    assert "pg_dump" in said and "secret" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_backup_that_was_killed_leaves_no_store_and_the_next_one_clears_it(lived: Path, tmp_path: Path) -> None:
+    """Proves: OPS-8."""
+    script = (
+        "import os, signal, sys\n"
+        "from recall_loop.memory.store import backup\n"
+        "from recall_loop.memory.store.store import MemoryStore\n"
+        "from tests.embedders import WordHashEmbedder\n"
+        "backup._set_apart = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with MemoryStore.open(sys.argv[1], embedder=WordHashEmbedder(), read_only=True) as store:\n"
+        "    store.maintenance.backup(sys.argv[2])\n"
+    )
+    assert run_forked(script, str(lived), str(tmp_path / "copy")).returncode == -signal.SIGKILL
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.unfinished", "store"]
+    assert not MemoryStore.exists(tmp_path / "copy.unfinished")
+    with opened(lived, read_only=True) as store:
+        store.maintenance.backup(tmp_path / "copy")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "store"]
+        (tmp_path / "other.unfinished").mkdir()
+        lock = WriterLock(tmp_path / "other.unfinished")
+        with pytest.raises(StoreLockedError):
+            store.maintenance.backup(tmp_path / "other")
+        lock.release()
+    checked(tmp_path / "copy")
+
+
+def test_a_damaged_store_is_not_backed_up(lived: Path, tmp_path: Path) -> None:
+    """Neither one with a damaged text, nor one that lacks what its Chroma has. Proves: OPS-8, GUARD-6."""
+    earlier = tmp_path / "earlier.sqlite3"
+    shutil.copy2(lived / "sidecar.sqlite3", earlier)
+    with opened(lived) as store:
+        store.upsert([fact("later")], tenant="acme")
+        with sqlite3.connect(lived / "sidecar.sqlite3") as connection:
+            connection.execute("UPDATE bodies SET record = replace(record, 'Quokkas', 'Quolls')")
+        connection.close()
+        with pytest.raises(StoreUnavailableError, match=r"repaired first .*damaged"):
+            store.maintenance.backup(tmp_path / "copy")
+    shutil.copy2(earlier, lived / "sidecar.sqlite3")
+    with opened(lived, read_only=True) as store, pytest.raises(StoreUnavailableError, match="repaired first"):
+        store.maintenance.backup(tmp_path / "copy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["earlier.sqlite3", "store"]
+    with opened(lived) as store:  # which repairs it
+        store.maintenance.backup(tmp_path / "copy")
+    with opened(tmp_path / "copy", read_only=True) as store:
+        assert store.count(Scope(tenant="acme")) == 3
+
+
+def test_a_store_in_memory_can_be_kept(tmp_path: Path) -> None:
+    """Proves: OPS-8."""
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        store.upsert([fact("a")])
+        store.maintenance.backup(tmp_path / "copy")
+        with pytest.raises(InvalidInputError, match="doesn't exist yet"):
+            store.maintenance.backup(tmp_path / "copy")
+    with opened(tmp_path / "copy", create=False) as store:
+        assert store.count() == 1 and store.maintenance.verify().sound
+
+
+def test_a_backup_of_a_served_store_holds_what_the_service_acknowledged(tmp_path: Path) -> None:
+    """The service writes in a process of its own, and so does the command copy. Proves: OPS-8, OPS-1."""
+    served = ServiceProcess(["--store", str(tmp_path / "store")], tmp_path)
+    acknowledged: list[str] = []
+    stopping = threading.Event()
+
+    def post() -> None:
+        with httpx.Client(base_url=served.url, timeout=60, verify=False) as client:
+            while not stopping.is_set():
+                name = f"w{len(acknowledged)}"
+                client.post("/api/memory/records", json={"records": [fact(name)]}).raise_for_status()
+                acknowledged.append(name)
+
+    writer = threading.Thread(target=post, daemon=True)
+    try:
+        served.ready()
+        writer.start()
+        wait_until(lambda: len(acknowledged) > 2)
+        before = list(acknowledged)
+        done = run_forked_command("store", "backup", "--store", str(tmp_path / "store"), str(tmp_path / "copy"))
+        assert (done.returncode, done.stderr) == (0, "")
+        goes_on(acknowledged)
+    finally:
+        stopping.set()
+        writer.join(60)
+        served.end()
+    assert verify_folder(tmp_path / "copy").sound
+    with MemoryStore.open(tmp_path / "copy", create=False) as store:
+        assert len(store.get(before, scope=Scope())) == len(before)
+        report = store.maintenance.verify()
+        assert report.sound and report.records == report.chroma_rows
