@@ -22,6 +22,7 @@ from recall_loop.policy.confidence.asked_properties import (
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import place_words, shared_words
+from recall_loop.policy.facts.persons.told_persons import told_relatives
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.names.introductions import asked_own_name, tells_own_name
@@ -45,6 +46,8 @@ _OWNS = ("'s", "’s")
 # Their values are no names, which would otherwise be taken for somebody else.
 _AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
 _ATTRIBUTED = _AGES | {AskedProperty.JOB}
+# Of these a relative's is surely not that of somebody else, of whom nothing is told.
+_PERSONAL = _ATTRIBUTED | {AskedProperty.PHONE, AskedProperty.RESIDENCE}
 
 
 def property_of(question: AnalysedQuestion) -> AskedProperty | None:
@@ -100,11 +103,19 @@ def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -
         item
         for item in items
         if item.entry["record"].get("source_ids")
-        or (anywhere and tells_anywhere(wanted, question, item.entry))
+        or (
+            anywhere and not _is_relatives(wanted, subject, item.entry) and tells_anywhere(wanted, question, item.entry)
+        )
         or (item.id in about and _tells_of(wanted, question, subject, item.entry))
         or _names_for(wanted, question, item.entry)
         or (own and tells_own_name(item.entry["record"]["text"]))
     ]
+
+
+def _is_relatives(wanted: AskedProperty, subject: Set[str], entry: PoolEntry) -> bool:
+    """Tell whether a record tells of a relative where somebody else is asked about ("my landlord's number")."""
+    text = entry["record"]["text"]
+    return wanted in _PERSONAL and bool(subject) and bool(told_relatives(text, text_language(text)) - {None})
 
 
 def tells_anywhere(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:

@@ -65,6 +65,8 @@ NOT_TOLD = [
     ("¿Qué quiere Pablo por su cumpleaños?", "El cumpleaños de Pablo es el 9 de mayo."),
     ("Что хочет Олег на день рождения?", "День рождения Олега 9 мая."),
     ("阿杰生日想要什么？", "阿杰生日是5月9号。"),
+    ("What's my landlord's phone number?", "My sister's number is 0171 4455667."),
+    ("Wo wohnt mein Vermieter?", "Meine Schwester Carla wohnt in Turin."),
     ("Wie ist die Telefonnummer vom Zahnarzt?", "Der Zahnarzttermin ist am 12.6. um 9:30."),
     ("Wie heißt mein Arzt?", "Ich war beim Arzt wegen dem Rücken."),
     ("Как зовут кота Кати?", "Катя приехала с котом, у меня аллергия."),
