@@ -48,8 +48,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until told to end; 2 where the process that writes can't begin."""
+    """Serve until told to end, also while the service starts; 2 where the process that writes can't begin."""
     from recall_loop.cli.core.common import store_path
+    from recall_loop.cli.core.interruptions import end_if_terminated
     from recall_loop.memory.store.files.store_place import shown_place
 
     store, config = store_path(settings), _config(args)
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.service.workers.supervisor import WriterStartError
 
     def announce(sock: socket) -> None:
+        end_if_terminated()
         host, port = sock.getsockname()[:2]
         address = f"[{host}]" if ":" in host else host
         if config.keys_file is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -42,6 +43,9 @@ _FORWARDED_SETTINGS = [
     "log_format",
     "log_level",
 ]
+# Signals that end the service, and its exit codes; how often it looks for one while the store is being opened.
+_ENDING: dict[int, int] = {signal.SIGTERM: 0, signal.SIGINT: 128 + signal.SIGINT}
+_LOOK_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 
 
@@ -66,18 +70,26 @@ class Supervisor(Multiprocess):
 
         Raises:
             WriterStartError: the store can't be opened.
+            SystemExit: a signal asked for the end before it was.
         """
         if not self._has_owner:
             super().run()
             return
         self._owner = self._start_owner()
         try:
-            stdout = self._owner.stdout
-            if stdout is None or stdout.readline().strip() != WRITER_READY:
-                raise WriterStartError
+            self._await_owner(self._owner)
             super().run()
         finally:
             self._end_owner()
+
+    def _await_owner(self, owner: subprocess.Popen[str]) -> None:
+        while owner.stdout is not None and not select.select([owner.stdout], [], [], _LOOK_SECONDS)[0]:
+            ends = [number for number in self.signal_queue if number in _ENDING]
+            if ends:  # opening may take minutes; it has acknowledged nothing, and the next open repairs what it left
+                owner.kill()
+                raise SystemExit(_ENDING[ends[0]])
+        if owner.stdout is None or owner.stdout.readline().strip() != WRITER_READY:
+            raise WriterStartError
 
     def keep_subprocess_alive(self) -> None:
         """Start what has died again; called twice a second."""

@@ -8,12 +8,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recall_loop.cli.core.interruptions import Interruptions, end_if_terminated
 from recall_loop.cli.main import VERBS, main, one_line
 from tests.processes.forked_process import forked_file
 from tests.waiting import wait_until
@@ -218,6 +220,20 @@ def test_an_interrupt_is_130_and_the_next_run_goes_on(
     assert (child.returncode, errors) == (130, "recall-loop: interrupted\n")
     assert main(words) == 0
     assert "done by an earlier run" in capsys.readouterr().out
+
+
+def test_a_termination_that_a_library_swallowed_ends_the_service_before_it_serves(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with Interruptions(taken=False):
+        with suppress(SystemExit):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        with pytest.raises(SystemExit) as leaving:
+            end_if_terminated()
+    assert (leaving.value.code, capfd.readouterr().err) == (0, "recall-loop: ended by SIGTERM\n")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    end_if_terminated()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -77,13 +78,39 @@ def test_sigterm_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
         served.end(signal.SIGKILL)
     for writer in writers:
         writer.join(60)
-    assert code in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+    assert code == 0
     assert "Traceback" not in served.log.read_text(encoding="utf-8")
     acknowledged = [record for writer in writers for record in writer.acknowledged]
     assert not missing(folder, acknowledged)
     assert {status for writer in writers for status in writer.refused} <= {503}
     with MemoryStore.open(folder, create=False) as store:  # it was closed in order
         assert store.repairs == []
+
+
+def test_sigterm_ends_a_service_that_is_still_starting(tmp_path: Path) -> None:
+    """As a container's first process it would otherwise not even notice. Proves: OPS-1, SHIP-1."""
+    command = [sys.executable, "-m", "recall_loop.cli", "serve", "--port", "0", "--store", str(tmp_path / "store")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        opening = process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+    assert opening.startswith("recall-loop: opening") and said.endswith("recall-loop: ended by SIGTERM\n")
+    assert "Traceback" not in said and "serving" not in said
+
+
+def test_sigterm_ends_workers_whose_owner_is_still_opening_the_store(tmp_path: Path) -> None:
+    """Proves: OPS-1, SHIP-1."""
+    chroma = ChromaProcess(tmp_path / "chroma")
+    chroma.start()
+    try:
+        words = ["--store", str(tmp_path / "store"), "--chroma-url", chroma.url, "--workers", "2"]
+        assert ServiceProcess(words, tmp_path).end() == 0
+    finally:
+        chroma.kill()
+    said = (tmp_path / "serve.log").read_text(encoding="utf-8")
+    assert "Started parent process" not in said and "Traceback" not in said
 
 
 class Workers:
