@@ -55,6 +55,7 @@ async def test_over_standard_streams_the_operators_scope_bounds_resources_and_no
         (message,) = (await client.get_prompt("use_memory")).messages
         assert {tool.name for tool in (await client.list_tools()).tools} == READ_TOOLS
         assert ids(await client.call_tool("search", {"query": "ferry", "mode": "fts"})) == {"f1"}
+        assert "`retrieve`" in client.instructions and "`add`" not in client.instructions
     assert listed == {"memory://recent", "memory://records/f1", "memory://records/t1"}
     assert fact.text.startswith("The ferry leaves at nine.")
     assert "Recall before" in message.content.text and "Remember as you go" not in message.content.text
