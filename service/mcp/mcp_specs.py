@@ -82,7 +82,8 @@ TOOL_SPECS = {
         ToolSpec(
             "search",
             "Search the memory once",
-            "Look something up once, by words and by meaning. Gives records, best first.",
+            "Look something up once, by words and by meaning. Gives records, best first, with their similarity to the "
+            "query, 0 to 1: there are always some, be they ever so unlike it.",
             SearchArguments,
             SearchResults,
             mcp_tools.call_search,

@@ -151,8 +151,10 @@ def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgr
 
 
 def _hit_prefix(hit: Any) -> str:
-    ended = getattr(hit, "valid_until", None)
+    ended, similarity = getattr(hit, "valid_until", None), getattr(hit, "similarity", None)
     said = [hit.author, _date(hit.created_at), ended and f"true until {_date(ended)}"]
+    if similarity is not None:  # a search gives its best, however little they have to do with the query
+        said.append(f"similarity {similarity:.2f}")
     return f"({', '.join(filter(None, said))}) " if any(said) else ""
 
 

@@ -135,6 +135,16 @@ async def test_texts_are_shortened_by_rank(served):
     assert wrong["field"] == "profile"
 
 
+async def test_a_model_sees_how_like_its_query_a_result_is(served):
+    """A search gives its best, however little they have to do with the query. Proves: SEARCH-6, OPS-6."""
+    async with client_of(served, "read") as client:
+        answer = await client.call_tool("search", {"query": "When does the ferry leave?"})
+    lines = answer.content[0].text.splitlines()
+    assert [f"similarity {hit['similarity']:.2f}) {hit['content']}" for hit in data(answer)["hits"]] == [
+        line[line.index("similarity") :] for line in lines
+    ]
+
+
 async def test_words_that_are_misspelt_are_found_where_that_is_asked_for(served):
     """Proves: SEARCH-2, OPS-6 (in a search and in the loop)."""
     asked = {"query": "jettty", "mode": "fts"}
