@@ -70,6 +70,21 @@ def _vector_search(info: dict[str, Any]) -> dict[str, str]:
     return lines | ({"degraded": info["degraded_reason"]} if info["degraded_reason"] else {})
 
 
+def tenants(args: argparse.Namespace, settings: Settings) -> int:
+    """Print each tenant that has records, how many, and the bytes of these and their vectors (STORE-8)."""
+    with open_as_it_is(settings) as store:
+        found = store.maintenance.tenants()
+    if args.json:
+        print_json({"tenants": [asdict(one) for one in found]})
+        return 0
+    screen = Screen()
+    for one in found:
+        screen.line(f"{one.records:>12,} records {one.bytes / 1_000_000:>12,.1f} MB  {one.tenant}")
+    if not found:
+        screen.line("No records.")
+    return 0
+
+
 def export(args: argparse.Namespace, settings: Settings) -> int:
     """Print a tenant's records as lines that `ingest` reads (STORE-2); say where there is none."""
     filters, line = _export_filters(args.filter), ""

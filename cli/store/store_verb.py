@@ -31,6 +31,7 @@ _ELSEWHERE = {
 _EXAMPLE = """\
 examples:
   recall-loop store info --store ./my-memory
+  recall-loop store tenants --store ./my-memory
   recall-loop store verify --store ./my-memory
   recall-loop store backup --store ./my-memory ./backups/monday
   recall-loop store move --store ./my-memory --to postgresql://recall@db/recall
@@ -51,6 +52,7 @@ def add_parser(subparsers: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_action(actions, "info", "print what the store holds")
+    add_json_option(add_action(actions, "tenants", "print each tenant with its records and their bytes", tenant=False))
     _add_maintenance(actions)
     _add_list(actions)
     _add_update(actions)

@@ -47,6 +47,27 @@ def test_info_counts_one_tenant_only(place: str, capsys: pytest.CaptureFixture[s
     assert "other" not in text
 
 
+def test_an_operator_sees_every_tenant(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-8."""
+    assert main(["store", "delete", "--store", place, "--tenant", "other", "--ids", "m1"]) == 0
+    capsys.readouterr()
+    assert main(["store", "tenants", "--store", place, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["tenants"]
+    assert [(one["tenant"], one["records"]) for one in found] == [("acme", 3), ("other", 2)]
+    vectors = 2 * 2 * 384  # half precision, the record's own and that of its window
+    assert all(one["bytes"] > one["records"] * vectors for one in found)
+    assert main(["store", "tenants", "--store", place]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["3", "records", "0.0", "MB", "acme"],
+        ["2", "records", "0.0", "MB", "other"],
+    ]
+    assert main(["store", "delete", "--store", place, "--tenant", "other", "--all"]) == 0
+    assert main(["store", "delete", "--store", place, "--tenant", "acme", "--all"]) == 0
+    capsys.readouterr()
+    assert main(["store", "tenants", "--store", place]) == 0
+    assert capsys.readouterr().out == "No records.\n"
+
+
 def test_delete_prints_how_many(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-2, STORE-3, STORE-6."""
     assert main(["store", "delete", "--store", place, "--tenant", "acme", "--ids", "f1", "f1", "x"]) == 0

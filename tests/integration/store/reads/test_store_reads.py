@@ -214,6 +214,15 @@ def test_thousands_of_ids_at_once(filled):
     assert filled.get([f"r{n}" for n in range(60_000)], scope=Scope(tenant="t1")) == DATA["t1"]
 
 
+def test_an_operator_sees_what_each_tenant_takes(filled):
+    """Proves: STORE-8."""
+    found = filled.maintenance.tenants()
+    assert [(one.tenant, one.records) for one in found] == [("t1", 90), ("t2", 90)]
+    for one in found:
+        texts = sum(len(record.text) for record in DATA[one.tenant])
+        assert one.bytes > texts + 90 * 2 * 2 * WordHashEmbedder.dimension
+
+
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_info_says_how_many_records_are_compared(in_memory, tmp_path, monkeypatch):
     """Outside a folder all that are held. Proves: SEARCH-9, HOST-1."""
