@@ -20,6 +20,7 @@ from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
+from tests.embedders import WordHashEmbedder
 from tests.integration.hosting.conftest import PASSWORD
 from tests.integration.mcp.mcp_clients import data, ids, spoken
 
@@ -263,3 +264,19 @@ def test_nobody_there_is_a_typed_error(
         MemoryStore.open(place)
     assert main(["store", "verify", "--store", place]) == 2
     assert PASSWORD not in capsys.readouterr().err + caplog.text
+
+
+def test_a_store_in_postgresql_is_exported_with_any_embedder_and_not_backed_up_here(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: HOST-1, OPS-8, STORE-5."""
+    with MemoryStore.open(address, embedder=WordHashEmbedder()) as store:
+        store.upsert([{"id": "f1", "kind": "fact", "text": "The ferry leaves at nine."}])
+        with pytest.raises(UnsupportedOptionError, match="pg_dump") as raised:
+            store.maintenance.backup(tmp_path / "copy")
+    assert PASSWORD not in str(raised.value)
+    assert main(["store", "export", "--store", address]) == 0
+    assert '"id":"f1"' in capsys.readouterr().out.replace(" ", "")
+    assert main(["store", "tenants", "--store", address]) == 0
+    assert capsys.readouterr().out.split()[:2] == ["1", "records"]
+    assert not list(tmp_path.iterdir())

@@ -26,7 +26,7 @@ from tests.processes.forked_process import run_forked, run_forked_command
 from tests.service_server import ServiceProcess
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.folder, pytest.mark.timeout(300)]
 
 
 def opened(path: Path, **options: Any) -> MemoryStore:
