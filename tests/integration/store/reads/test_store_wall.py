@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,17 @@ STORE_WHOLE: dict[str, Callable[[MemoryStore], Any]] = {
     "degraded_detail": lambda store: store.degraded_detail,
     "tenants": lambda store: store.tenants(),
 }
+
+
+def backed_up(store: MemoryStore) -> Any:
+    """Return what a backup of a store says."""
+    with TemporaryDirectory() as folder:
+        return store.maintenance.backup(Path(folder) / "copy")
+
+
 MAINTENANCE: dict[str, Callable[[MemoryStore], Any]] = {
+    "backup": backed_up,
+    "tenants": lambda store: store.maintenance.tenants(),
     "info": lambda store: store.maintenance.info(),
     "rebuild": lambda store: store.maintenance.rebuild(),
     "compact": lambda store: store.maintenance.compact(),
