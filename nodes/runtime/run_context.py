@@ -64,6 +64,8 @@ class RetrievalParts:
 DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
 # What of an entry decides which part of it is evidence.
 _EvidenceField = Literal["record", "window", "alignment", "similarity"]
+# How like a question for nothing but a time what is from that time counts: no word of it could be.
+_FROM_ASKED_TIME = [0.6, 0.6, 0.6]
 _EVIDENCE: tuple[_EvidenceField, ...] = ("record", "window", "alignment", "similarity")
 
 
@@ -128,8 +130,7 @@ class RunContext:
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
             ranked = put_asked_person_first(ranked, self.tells_of_another, self._is_on_matter)
-            if question.asks_for_times_alone:
-                ranked = put_asked_time_first(ranked, self._is_from_asked_time)
+            ranked = put_asked_time_first(ranked, self._is_from_asked_time)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -193,7 +194,10 @@ class RunContext:
         return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
 
     def _is_from_asked_time(self, entry: PoolEntry) -> bool:
-        return self.states(entry) and any(matches_time(entry, time) for time in self.question.event_times)
+        question = self.question
+        if not question.asks_for_times_alone or not self.states(entry):
+            return False
+        return any(matches_time(entry, time) for time in question.event_times)
 
     def _is_on_matter(self, entry: PoolEntry) -> bool:
         asked = self._asked_person
@@ -222,6 +226,8 @@ class RunContext:
             told = with_plain_name(told_text(entry["record"]))
             return {**entry, "record": {**entry["record"], "text": told}}
         stated = as_evidence(entry, self.terms, self._answers)
+        if self._is_from_asked_time(entry):
+            return {**stated, "alignment": _FROM_ASKED_TIME, "similarity": _FROM_ASKED_TIME[0]}
         if asked is None or asked.said(entry):
             return stated
         if entry["record"].get("author"):

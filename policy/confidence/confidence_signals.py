@@ -18,7 +18,6 @@ from typing import Any
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, states_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.answer_kinds import AnswerKind
-from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource, SpeechAct
@@ -233,8 +232,6 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
 def _alignment(question: AnalysedQuestion, entry: PoolEntry) -> Sequence[float]:
     """Return how well a fact matches the question, as if that had the word for what the fact names of its kind."""
     alignment = entry["alignment"] or (0.0, 0.0, 0.0)
-    if question.asks_for_times_alone and any(matches_time(entry, time) for time in question.event_times):
-        return [1.0] * len(_MEMBER_ALIGNMENT)  # no word of it could match
     if not question.kind.told_in(entry["record"]["text"]):
         return alignment
     return [min(value + more, 1.0) for value, more in zip(alignment, _MEMBER_ALIGNMENT, strict=True)]

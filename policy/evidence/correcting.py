@@ -59,7 +59,7 @@ def asked_moment(question: AnalysedQuestion, reference: datetime, now: datetime)
     """Return which moment a question asks about; `reference` is its now, `now` the clock's."""
     past = asks_of_the_past(question.text)
     told = past or is_in_past_tense(question.text)
-    any_time = told and question.asks_for_times_alone  # "what did I do on Thursday?"
+    any_time = question.asks_for_times_alone  # "what did I do on Thursday?"
     known = (time for time in question.event_times if any_time or time.kind in _PERIODS)
     times = [time for time in known if time.end <= reference]
     ends = [time.end for time in times if told or not _is_rather_to_come(time, reference)]

@@ -50,12 +50,15 @@ def asked_kind_of(question: str, language: str) -> AskedKind:
     """Return the kind of thing that a question asks for; `NO_KIND` where it asks for none that is known."""
     for found in _pattern(language).finditer(question):
         for kind, english in _kinds(next(filter(None, found.groups()), ""), language):
-            members = members_of(english)
-            if members:
-                own = frozenset(stem(word, language) for word in words(kind))
-                single = frozenset(stem(word) for word in members if " " not in word)
-                return AskedKind(own, single - {stem(word) for word in english.split()})
+            if members_of(english):
+                return AskedKind(frozenset(stem(word, language) for word in words(kind)), _member_stems(english))
     return NO_KIND
+
+
+@lru_cache(maxsize=128)
+def _member_stems(kind: str) -> frozenset[str]:
+    single = frozenset(stem(word) for word in members_of(kind) if " " not in word)
+    return single - {stem(word) for word in kind.split()}
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from typing import Any
 
 from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
 from recall_loop.policy.question.asked_kinds import NO_KIND, AskedKind, asked_kind_of
+from recall_loop.policy.question.asked_times import asks_for_whatever_was
 from recall_loop.policy.question.follow_ups import Dependence, dependence
 from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
@@ -89,10 +90,12 @@ class AnalysedQuestion:
         """The stems of its names: in its language, as in a sentence, and as they are stemmed alone."""
         return stem_set(self.names) | stem_set(self.names, self.language)
 
-    @property
+    @cached_property
     def asks_for_times_alone(self) -> bool:
         """Whether it asks for whatever was at some times: "what did I do on Thursday?"."""
-        return bool(self.event_times) and not (self.names or self.phrases or self.asked)
+        if not self.event_times or self.names or self.asked or self.depends is Dependence.WHOLE:
+            return False
+        return asks_for_whatever_was(self.all_words, self.phrases, self.language)
 
     @cached_property
     def time_terms(self) -> frozenset[str]:

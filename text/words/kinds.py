@@ -81,9 +81,9 @@ def _members_in_tree(kind: str) -> tuple[str, ...]:
     found = fold(kind).split()
     for length in range(min(_KIND_WORDS, len(found)), 0, -1):
         for name in _singular(" ".join(found[-length:])):
-            own = [_below(line) for line in _lines_of(name)] if name not in _ANYTHING else []
-            many = [members for members in own if len(members) >= FEW_MEMBERS]
-            below = list(chain.from_iterable(many or (own and map(_enough_below, _lines_of(name)))))
+            lines = [] if name in _ANYTHING else _lines_of(name)
+            many = [members for members in map(_below, lines) if len(members) >= FEW_MEMBERS]
+            below = list(chain.from_iterable(many or map(_enough_below, lines)))
             if below:
                 members = tuple(word for word in dict.fromkeys(below) if word != name)
                 return members if len(members) <= MOST_MEMBERS else ()

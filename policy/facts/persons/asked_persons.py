@@ -101,7 +101,7 @@ class AskedPerson:
         if self.own_name:
             return tells_own_name(text) and self.own_name not in fold(text)
         if self.own_name is not None:
-            return not tells_own_name(text) and _tells_of_somebody(text)
+            return len(text) <= _LONGEST and not tells_own_name(text) and _tells_of_somebody(text)
         return len(text) <= _LONGEST and _is_of_another(text, self)
 
 

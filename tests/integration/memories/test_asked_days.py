@@ -13,6 +13,9 @@ SAID = [
     ("2026-11-19", "Finished reading Piranesi."),
     ("2026-11-19", "Booked the train to Ghent, 14 January, 39 euros."),
     ("2026-11-20", "Dentist: one filling."),
+    ("2026-11-20", "Dad's 70th is on 12 December, we're giving him a kayak trip."),
+    ("2026-11-21", "Bowl came out of the kiln, cracked."),
+    ("2026-11-21", "Ran 10 km, slow."),
     ("2026-11-22", "Cancelled the train to Ghent, got 20 euros back."),
 ]
 
@@ -39,5 +42,12 @@ def test_what_is_from_the_asked_day_comes_first(memory, question, day):
 def test_of_a_day_without_anything_confidence_is_low(memory):
     """Other days tell nothing of it. Proves: CONF-3."""
     asked = "What did I do on Tuesday?"
+    recalled = memory.recall(asked, user_id="u", reference_time=datetime(2026, 11, 23, 9, tzinfo=UTC))
+    assert recalled.confidence.label == "low"
+
+
+def test_who_asks_where_they_were_asks_for_more_than_the_day(memory):
+    """What was read on a train tells no place. Proves: CONF-3."""
+    asked = "Where was I on Thursday?"
     recalled = memory.recall(asked, user_id="u", reference_time=datetime(2026, 11, 23, 9, tzinfo=UTC))
     assert recalled.confidence.label == "low"

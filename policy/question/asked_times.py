@@ -1,0 +1,33 @@
+"""Whether a question asks for whatever was at some times: "what did I do on Thursday?" (LIVE-4, CONF-3).
+
+Nothing that was told of that day need have a word of it. "Where was I on Thursday?" asks for more than the day.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable
+from functools import cache
+from importlib.resources import files
+
+from recall_loop.text.words.folding import fold
+
+
+def asks_for_whatever_was(asked: Collection[str], phrases: Iterable[str], language: str) -> bool:
+    """Tell whether a question asks for anything, in words that tell nothing of it.
+
+    Args:
+        asked: its words, folded.
+        phrases: its noun phrases without names and times.
+        language: its language (ISO 639-1).
+    """
+    what, happened = _words().get(language, (frozenset[str](), frozenset[str]()))
+    told = {word for phrase in phrases for word in fold(phrase).split()}
+    return not what.isdisjoint(asked) and told <= happened
+
+
+@cache
+def _words() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    text = files("recall_loop.policy.question").joinpath("asked_times.toml").read_text(encoding="utf-8")
+    lists = tomllib.loads(text).items()
+    return {code: (frozenset(each["what"].split()), frozenset(each["happened"].split())) for code, each in lists}

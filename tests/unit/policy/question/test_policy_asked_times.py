@@ -1,0 +1,46 @@
+"""Questions for whatever was at some time (LIVE-4, CONF-3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from recall_loop.policy.question.question import analyse_question
+from recall_loop.state.request import RetrieveRequest
+
+ALONE = [
+    "What did I do on Thursday?",
+    "What happened yesterday?",
+    "Was habe ich am Donnerstag gemacht?",
+    "¿Qué hice el jueves?",
+    "Qu'est-ce que j'ai fait jeudi ?",
+    "Что я делала в четверг?",
+    "我星期四做了什么？",
+]
+MORE = [
+    "Where was I on Thursday?",
+    "How was Thursday?",
+    "What did I eat on Thursday?",
+    "What did Nina do on Thursday?",
+    "Who called on Thursday?",
+    "What did I do?",
+    "Wo war ich am Donnerstag?",
+]
+
+
+def alone(question: str) -> bool:
+    request = RetrieveRequest(messages=[{"role": "user", "content": question}])
+    return analyse_question(request, datetime(2026, 11, 23, 9, tzinfo=UTC)).asks_for_times_alone
+
+
+@pytest.mark.parametrize("question", ALONE)
+def test_it_asks_for_nothing_but_a_time(question: str) -> None:
+    """In six languages. Proves: LIVE-4, OPEN-4."""
+    assert alone(question)
+
+
+@pytest.mark.parametrize("question", MORE)
+def test_it_asks_for_more_than_a_time(question: str) -> None:
+    """A place, a person, a way, a meal; or no time. Proves: LIVE-4."""
+    assert not alone(question)
