@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_latest_first
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.likeness import Rarity, rarity_of
+from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
 from recall_loop.telemetry.logs import log_failure
@@ -35,13 +36,9 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:
     """Return the rarity of words; the store is asked only once two statements have something in common."""
-    counted: list[Rarity] = []
 
-    def rarity(term: str) -> float:
-        if not counted:
-            view = run.store.view(run.scope)
-            terms = older_terms(ranked, run.question.text)
-            counted.append(rarity_of(view.document_frequency(sorted(terms)), view.corpus().rows))
-        return counted[0](term)
+    def count() -> tuple[Mapping[str, int], int]:
+        view = run.store.view(run.scope)
+        return view.document_frequency(sorted(older_terms(ranked, run.question.text))), view.corpus().rows
 
-    return rarity
+    return Rarity(count)

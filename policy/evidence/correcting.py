@@ -23,7 +23,7 @@ from recall_loop.policy.facts.corrections import (
     relevant_statements,
     voice,
 )
-from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at

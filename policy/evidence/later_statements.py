@@ -15,8 +15,8 @@ from recall_loop.policy.facts.corrections import (
     surest_correction,
     voice,
 )
-from recall_loop.policy.facts.likeness import Rarity
 from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
+from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.state.run.state_entries import PoolEntry

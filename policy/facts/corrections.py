@@ -21,7 +21,6 @@ from recall_loop.policy.facts.change_words import PRICE, shared_words
 from recall_loop.policy.facts.likeness import (
     MOST_WORDS,
     PLAIN_WORDS,
-    Rarity,
     default_model,
     has_frame,
     pair_features,
@@ -29,6 +28,7 @@ from recall_loop.policy.facts.likeness import (
     same_matter,
     worded_alike,
 )
+from recall_loop.policy.facts.rarity import Rarity, tells_of_one_property
 from recall_loop.policy.facts.subjects import (
     changes_another,
     denies_value,
@@ -81,7 +81,8 @@ def surest_correction(
     for first, second in comparable_pairs(older, newer):
         if same_subject(first, second, question) and both_state(first, second):
             margin = _margin(first, second, question, rarity)
-            if margin > (best.margin if best else 0.0):
+            surer = margin > (best.margin if best else 0.0)
+            if surer and (denies_value(first, second) or tells_of_one_property(first, second, question, rarity)):
                 best = Correction(round(margin, 6), _reason(first, second))
     return best
 

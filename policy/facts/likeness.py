@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
@@ -12,20 +11,17 @@ from importlib.resources import files
 from itertools import takewhile
 
 from recall_loop.policy.facts.change_words import function_words, place_words
+from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.languages import CHINESE
-
-Rarity = Callable[[str], float]
-"""Gives how rare a word is, in [0,1]; 1 = only in a few records, or unknown."""
 
 MOST_WORDS = 40
 """Words of the statements that are compared; longer ones correct nothing."""
 PLAIN_WORDS = 12
 """Words of two statements that need have no more than a topic in common."""
 _LEAST_ALIKE = 0.5
-_PRIOR_RECORDS = 1000
 _PLAIN_MARKS = {"change", "now"}
 # A subject stands first, or behind an article or the like.
 _LATEST_SUBJECT = 2
@@ -53,21 +49,6 @@ _PRODUCTS = (
     ("near", "overlap_older"),
     ("near", "asked_shared"),
 )
-
-
-def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:
-    """Return the rarity of words, given in how many of `records` records they occur.
-
-    In a small memory all words count nearly alike: a thousand unseen records are added.
-    """
-    most = math.log(records + _PRIOR_RECORDS)
-
-    @cache
-    def rarity(term: str) -> float:
-        seen = frequencies.get(term, 0)
-        return max(math.log((records + _PRIOR_RECORDS) / (seen + 1)) / most, 0.0) if seen else 1.0
-
-    return rarity
 
 
 def pair_features(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.corrections import Correction, brief_statements, surest_correction
-from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.state.types import ContentType
 

@@ -12,12 +12,12 @@ from itertools import pairwise
 from recall_loop.policy.facts.change_words import find_topics, function_words, shared_words
 from recall_loop.policy.facts.likeness import beginning, has_other_kind, is_one_word
 from recall_loop.policy.facts.persons.told_persons import told_relatives
+from recall_loop.policy.facts.rarity import begun_by
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.words.languages import CHINESE, ENGLISH
 from recall_loop.text.words.tokens import words
-from recall_loop.text.words.verb_forms import event_stems
 
 _NEAR = 2
 # A closer kind of a thing is written as so many words.
@@ -273,15 +273,10 @@ def _is_replaced(
     if kept not in newer.terms or any(is_one_word(left, term) for term in newer.stems):
         return False
     known = known.union(term for word, term in newer.ordered if word in shared_words("reporting"))
-    if (at == 0 and kept in newer.changing) or newer.stems & _began_by(left, newer.language):
+    if (at == 0 and kept in newer.changing) or newer.stems & begun_by(left, newer.language):
         return False
     beside = {pair[1 - at] for pair in pairs if pair[at] == kept}
     return bool(beside) and beside <= newer.terms - known
-
-
-def _began_by(state: str, language: str) -> frozenset[str]:
-    """Return the stems of the verbs that tell how a state began, which stand for the state's: moved, lives."""
-    return frozenset(event.split()[0] for event in event_stems(state, language))
 
 
 def _adjacent_stems(statement: Statement) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.facts.corrections import may_correct, question_terms, relevant_statements, surest_correction
-from recall_loop.policy.facts.likeness import rarity_of
+from recall_loop.policy.facts.rarity import rarity_of
 from recall_loop.policy.facts.wording import asks_of_the_past, read_statements
 from recall_loop.state.records.records import parse_record
 

@@ -7,8 +7,8 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.facts.corrections import question_terms, relevant_statements
-from recall_loop.policy.facts.likeness import rarity_of
 from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
+from recall_loop.policy.facts.rarity import rarity_of
 
 EQUAL = rarity_of({}, 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.policy.facts.corrections import question_terms, relevant_statements, surest_correction
-from recall_loop.policy.facts.likeness import rarity_of
+from recall_loop.policy.facts.rarity import rarity_of
 from recall_loop.policy.facts.wording import read_statements
 
 EQUAL = rarity_of({}, 1)
