@@ -139,7 +139,7 @@ def build_graph(
 
     Args:
         store: the memory that is searched; None = `Context.store_path` or `Settings.store_path`, opened for
-            reading at the first run.
+            reading at the first run. Nothing is found before somebody has made that of the settings.
         llm: any LangChain chat model, or the name of one as `Settings.llm_model` takes it ("provider:model"), which
             plans, judges and answers; None = `Context.llm_model` or
             `Settings.llm_model`, and where neither is set everything works without.

@@ -52,8 +52,9 @@ def retrieve(
     """Run one request to its end.
 
     `request` is a question, a mapping of `RetrieveRequest` fields, whose messages may be LangChain's too, or a
-    `RetrieveRequest`. Without a store the context's or the settings' path is opened for reading. Without settings
-    those of the environment hold, as it is now. `llm` is any LangChain chat model, or its name as "provider:model";
+    `RetrieveRequest`. Without a store the context's or the settings' path is opened for reading; where the settings'
+    holds none yet, nothing is found, and `warnings` name the path. Without settings those of the environment hold, as
+    it is now. `llm` is any LangChain chat model, or its name as "provider:model";
     None = that of the context or the settings, if they name one.
 
     `user_id`, `agent_id`, `conversation_id` and `tenant` narrow what is read, as the request's fields of these names.

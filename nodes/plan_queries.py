@@ -70,6 +70,8 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
         "in_scope": in_scope,
         "facets": run.facets,
         "uncovered": [facet["text"] for facet in run.facets],
+        "degraded": run.missing_store is not None,
+        "warnings": [run.missing_store] if run.missing_store else [],
     }
 
 

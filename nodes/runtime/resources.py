@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import weakref
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.llm.endpoint.providers import OPENAI, provider_of, settings_for_model
+from recall_loop.memory.store.files.store_place import NoStoreError
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.nodes.runtime.opened_stores import OpenedStores
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 
 IDENTITY, DEFAULT = "identity", "default"
+_LOG = logging.getLogger(__name__)
 _SHIPPED = "default_calibration.json"
 _MOST_BYTES = 1_000_000
 
@@ -97,7 +100,8 @@ class GraphResources:
     """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
 
     A store that is opened here is opened for reading only, so that it takes no writer lock; it is opened for writing
-    where runs are captured, or where the resources are `writable`, which also creates the settings' own store.
+    where runs are captured, or where the resources are `writable`, which also creates the settings' own store. Until
+    somebody has created that, its readers find nothing.
     """
 
     store: MemoryStore | None
@@ -148,19 +152,29 @@ class GraphResources:
                     "embedder", context.embedder, "none in the context: the bound store has its own"
                 )
             return bound
-        path = context.store_path or self.settings.store_path or ""
-        return self._opened.get((path, context.embedder), lambda: self._open(path, context.embedder))
+        return self._opened_at(context.store_path or self.settings.store_path or "", context.embedder)
+
+    def _opened_at(self, path: str, embedder: str | None) -> MemoryStore:
+        return self._opened.get((path, embedder), lambda: self._open(path, embedder))
+
+    def _store_or_none_yet(self, context: Context, given: MemoryStore | None) -> tuple[MemoryStore, str | None]:
+        """Return the store of a run, and the words for a result where it stands for one that isn't there yet."""
+        try:
+            return self.store_for(context, given), None
+        except NoStoreError as error:
+            if context.store_path not in (None, self.settings.store_path):
+                raise
+            missing = f"nothing is found until something is written: {error.told}"
+        _LOG.warning(missing)
+        return self._opened_at("", context.embedder), missing
 
     def _open(self, path: str, embedder: str | None) -> MemoryStore:
         if not path:
             return MemoryStore.in_memory_from_settings(self.settings, embedder=embedder)
-        store = MemoryStore.from_settings(
-            self.settings,
-            path,
-            embedder=embedder,
-            create=self.writable and path == self.settings.store_path,  # a caller's path must hold one already
-            read_only=not (self.writable or self.settings.capture_runs),
-        )
+        read_only = not (self.writable or self.settings.capture_runs)
+        # A caller's path must hold one already.
+        create = not read_only and path == self.settings.store_path
+        store = MemoryStore.from_settings(self.settings, path, embedder=embedder, create=create, read_only=read_only)
         if not store.read_only:  # nobody else can close it: with its graph, or at the end of the process
             weakref.finalize(self, store.close)
         return store
@@ -223,11 +237,12 @@ class GraphResources:
 
         Raises:
             InvalidInputError: the context names an address of a language model, and nobody a model.
-            StoreError: the path of the context or the settings holds no store, or one that can't be read.
+            StoreError: the path of the context holds no store, or that of the settings one that can't be read.
         """
         inputs = current_holder().inputs
         settings = self.settings_for(context)
         question = analyse_question(request, reference_time, self.related_terms)
+        store, missing = self._store_or_none_yet(context, inputs.store if inputs else None)
         return RunContext(
             request,
             question,
@@ -240,9 +255,10 @@ class GraphResources:
                 }
             ),
             extract_facets(question) if facets is None else facets,
-            self.store_for(context, inputs.store if inputs else None),
+            store,
             self.chat_client_for(context, settings, inputs.llm if inputs else None),
             self.parts,
+            missing,
         )
 
 

@@ -74,8 +74,9 @@ class RunContext:
     """One request as every node sees it, and what the nodes have worked out already.
 
     All of it is a pure function of the state: made again, as after a resume in another process, a run gives the same
-    result. It ends with its run, so no text outlasts the request that read it. `long_texts` are by record id the texts
-    of which the pool has only a passage.
+    result. It ends with its run, so no text outlasts the request that read it. `missing_store` says that `store` is an
+    empty one in place of one that isn't there yet; `long_texts` are by record id the texts of which the pool has only a
+    passage.
     """
 
     request: RetrieveRequest
@@ -86,6 +87,7 @@ class RunContext:
     store: MemoryStore
     chat_client: ChatClient | None = None
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
+    missing_store: str | None = None
     ordered: tuple[list[RankedEntry], list[RankedEntry]] | None = None
     long_texts: dict[str, str] = field(default_factory=dict)
     _ranking: tuple[int, list[RankedEntry]] | None = None

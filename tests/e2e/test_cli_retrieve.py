@@ -112,3 +112,11 @@ def test_the_store_is_only_read(place: Path, capsys: pytest.CaptureFixture[str])
 
     with MemoryStore.open(place / "s", embedder=MiniLmEmbedder()):
         assert ask(capsys, QUESTION).facts[0].id == "f1"
+
+
+def test_a_path_without_a_store_is_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: SEARCH-2."""
+    for verb in ("retrieve", "search"):
+        assert main([verb, QUESTION, "--store", str(place / "misspelt")]) == 2
+        assert f"{place / 'misspelt'}: no store there" in capsys.readouterr().err
+    assert not (place / "misspelt").exists()

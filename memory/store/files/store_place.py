@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -20,6 +20,10 @@ _MISSPELT = re.compile(r"\s*postgres(ql)?:", re.IGNORECASE)
 # As libpq reads it; then with what has to be encoded there: a slash, and a slash before a question mark.
 _LOGIN = re.compile(r"([^/]*)@")
 _LOGINS = (_LOGIN, re.compile(r"([^?]*)@"), re.compile(r"([^:\[]*:(?!\d*(?:[/?,]|$)).*)@"))
+
+
+class NoStoreError(StoreUnavailableError):
+    """The place can be read, and holds no store yet, nor anything that a store could be rebuilt from."""
 
 
 def is_address(place: object) -> TypeGuard[str]:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.store_place import NoStoreError
 from recall_loop.memory.store.postgres.postgres_address import connect_options
 from recall_loop.memory.store.postgres.postgres_connection import (
     PostgresConnection,
@@ -44,10 +45,6 @@ def _add_recalls(connection: Connection) -> None:
         for statement in filter(str.strip, statements.split(";\n")):
             connection.execute(statement)
     note_recalls_since(connection)
-
-
-class NoStoreError(StoreUnavailableError):
-    """PostgreSQL answers, and the schema holds no store."""
 
 
 class PostgresDatabase(Database):

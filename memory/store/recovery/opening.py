@@ -13,8 +13,9 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaInde
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock
+from recall_loop.memory.store.files.store_place import NoStoreError
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
-from recall_loop.memory.store.postgres.postgres_store import NoStoreError, PostgresDatabase
+from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
@@ -182,7 +183,8 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
     """Check that a folder holds a store, or may come to hold one.
 
     Raises:
-        StoreUnavailableError: it holds none, is no folder, or holds source code.
+        NoStoreError: it holds none.
+        StoreUnavailableError: it is no folder, holds source code, or a store that has to be repaired first.
     """
     if "\x00" in str(path):
         raise StoreUnavailableError(f"{display_value(str(path))}: not a path; it holds a NUL character")
@@ -197,7 +199,7 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
     if read_only and not found and other_half:
         raise StoreUnavailableError(f"{path}: the sidecar is missing; open it once for writing to rebuild it")
     if not found and not other_half and (read_only or not create):
-        raise StoreUnavailableError(f"{path}: no store there; `MemoryStore.open` and `recall-loop add` make one")
+        raise NoStoreError(f"{path}: no store there; `MemoryStore.open` and `recall-loop add` make one")
     if not found and not other_half and (path / "__init__.py").exists():
         # `--store ./memory` in a checkout would write among the sources.
         raise StoreUnavailableError(f"{path}: holds the source of a Python package; name another folder for the store")
@@ -253,7 +255,9 @@ def _check_marker(
 ) -> None:
     marker = marker_of(files.database)
     if not marker:
-        raise StoreUnavailableError(f"{files.place}: the store was never finished; open it once for writing")
+        lost = files.path is not None and is_rebuildable(files.path)
+        kind = StoreUnavailableError if lost else NoStoreError  # a writer may be about to finish it
+        raise kind(f"{files.place}: the store was never finished; open it once for writing")
     refuse_newer(marker, files.place)
     embeds = re_embed and marker["fingerprint"] != embedder.fingerprint
     if not embeds:  # before anything is upgraded: who can't open it leaves it to the version that can

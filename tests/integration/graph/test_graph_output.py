@@ -277,10 +277,12 @@ async def test_a_store_named_by_context_or_settings(minilm_folder, embedder, wor
 
 
 def test_a_store_that_is_not_there(tmp_path):
-    """Proves: STORE-4, OPS-1 (a typed error; nothing is created)."""
-    for given in ({"settings": Settings(store_path=str(tmp_path / "none"))}, {"context": {"store_path": "none"}}):
-        with pytest.raises(StoreUnavailableError):
-            retrieve(valley_request(DIRECT), **given)
+    """Proves: STORE-4, OPS-1 (a caller's is a typed error, one's own a warning; nothing is created)."""
+    missing = str(tmp_path / "none")
+    with pytest.raises(StoreUnavailableError, match=f"{missing}: no store there"):
+        retrieve(valley_request(DIRECT), context={"store_path": missing})
+    result = retrieve(valley_request(DIRECT), settings=Settings(store_path=missing))
+    assert result.facts == () and f"{missing}: no store there" in result.warnings[0]
     assert list(tmp_path.iterdir()) == []
 
 

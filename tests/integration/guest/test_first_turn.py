@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 from langgraph.graph import START, MessagesState, StateGraph
 
-from recall_loop import Memory, build_graph, remember
+from recall_loop import Memory, MemoryStore, build_graph, remember, retrieve
+from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
 
 TOLD: Any = {"messages": [("user", "I live in Bergen.")]}
+ASKED: Any = {"messages": [("user", "Where do I live?")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+def texts(output: Any) -> list[str]:
+    return [fact["text"] for fact in output["facts"] if fact["content_type"] == "message"]
 
 
 def alone(node: Any) -> Any:
@@ -23,11 +29,49 @@ def alone(node: Any) -> Any:
     return builder.compile()
 
 
-def test_a_recall_before_there_is_a_store_says_what_makes_one(tmp_path: Path) -> None:
+def test_a_path_of_a_caller_without_a_store_says_what_makes_one(tmp_path: Path) -> None:
     """Proves: GRAPH-1, SEARCH-2."""
-    settings = Settings(store_path=str(tmp_path / "memory"))
+    graph = build_graph(settings=Settings(store_path=str(tmp_path / "memory")))
     with pytest.raises(StoreUnavailableError, match=r"no store there; `MemoryStore\.open` .* make one"):
-        alone(build_graph(settings=settings)).invoke(TOLD)
+        graph.invoke(TOLD, context=Context(store_path=str(tmp_path / "another")))
+    assert not (tmp_path / "another").exists()
+
+
+def test_a_recall_before_there_is_a_store_finds_nothing_and_then_what_was_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: GRAPH-1, OPS-5."""
+    settings = Settings(store_path=str(tmp_path / "memory"))
+    recall = build_graph(settings=settings)
+    for found in (recall.invoke(ASKED), retrieve("Where do I live?", settings=settings).model_dump()):
+        assert found["stop"]["reason"] == "nothing_in_scope" and found["degraded"]
+        (warning,) = found["warnings"]
+        assert f"nothing is found until something is written: {tmp_path / 'memory'}: no store there" in warning
+        assert warning in caplog.text and not (tmp_path / "memory").exists()
+    writes = remember(settings=settings)
+    alone(writes).invoke(TOLD, THREAD)
+    found = recall.invoke(ASKED)
+    assert texts(found) == ["I live in Bergen."] and not found["degraded"] and found["warnings"] == []
+
+
+def test_a_store_that_its_writer_has_not_finished_yet_holds_nothing(tmp_path: Path) -> None:
+    """Proves: GRAPH-1. Recall and remember may run side by side in the first turn."""
+    (tmp_path / "sidecar.sqlite3").touch()
+    recall = build_graph(settings=Settings(store_path=str(tmp_path)))
+    assert recall.invoke(ASKED)["stop"]["reason"] == "nothing_in_scope"
+
+
+def test_a_sidecar_that_is_lost_is_no_memory_without_anything_in_it(tmp_path: Path) -> None:
+    """Proves: GRAPH-1, STORE-4."""
+    with MemoryStore.open(tmp_path) as store:
+        store.upsert([{"text": "I live in Bergen."}])
+    for file in tmp_path.glob("sidecar.sqlite3*"):
+        file.unlink()
+    with pytest.raises(StoreUnavailableError, match="open it once for writing to rebuild it"):
+        build_graph(settings=Settings(store_path=str(tmp_path))).invoke(ASKED)
+    (tmp_path / "sidecar.sqlite3").touch()
+    with pytest.raises(StoreUnavailableError, match="never finished; open it once for writing"):
+        build_graph(settings=Settings(store_path=str(tmp_path))).invoke(ASKED)
 
 
 def test_a_second_writer_of_the_same_process_is_told_so(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.graph import START, MessagesState, StateGraph
 
-from recall_loop import Memory, MemoryStore, RecallLoopStore, RetrieveRequest, Settings, build_graph
+from recall_loop import Memory, MemoryStore, RecallLoopStore, RetrieveRequest, Settings, build_graph, remember
 from recall_loop.cli.main import main
 from recall_loop.graph.batch.batch_run import run_batch, stream_batch
 from recall_loop.graph.batch.ray_engine import RayCluster
@@ -52,6 +53,22 @@ def test_a_memory_at_an_address_is_written_by_two_at_once(address: str) -> None:
         assert one.store.location == address
     with Memory(settings=Settings(store_path=address)) as again:
         assert again.store.count(Scope(user_id="ada")) == 2
+
+
+def test_a_recall_before_there_is_a_store_at_an_address_finds_nothing_yet(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: HOST-1, GRAPH-1."""
+    settings = Settings(store_path=address)
+    recall, writes = build_graph(settings=settings), remember(settings=settings, conversation_id="c")
+    asked: Any = {"messages": [("user", "Where do I live?")]}
+    assert recall.invoke(asked)["stop"]["reason"] == "nothing_in_scope"
+    assert "no store there" in caplog.text and PASSWORD not in caplog.text
+    builder = StateGraph(MessagesState)
+    builder.add_node("memory", writes)
+    builder.add_edge(START, "memory")
+    builder.compile().invoke({"messages": [("user", "I live in Bergen.")]})
+    assert [fact["text"] for fact in recall.invoke(asked)["facts"]] == ["I live in Bergen."]
 
 
 def test_the_first_lines_of_the_readme_work_with_an_address(

@@ -32,7 +32,7 @@ def test_the_contexts_path_wins_over_the_bound_store(tmp_path, store):
     resources = GraphResources(store, Settings(store_path=str(tmp_path / "none")))
     assert resources.store_for(Context()) is store
     with pytest.raises(StoreUnavailableError):
-        resources.store_for(Context(store_path=str(tmp_path / "none")))
+        resources.store_for(Context(store_path=str(tmp_path / "another")))
 
 
 def test_the_contexts_knobs_lie_over_the_settings():
