@@ -133,7 +133,7 @@ class StoreUnusableError(StoreUnavailableError):
 
 
 class StoreLockedError(StoreError):
-    """Another process holds the store's single writer lock (STORE-4)."""
+    """Another process writes the store, or this one has it open in a way that isn't shared (STORE-4)."""
 
 
 class StoreReadOnlyError(StoreError):

@@ -63,12 +63,13 @@ class RecordWriter:
     """Writes to an open store.
 
     Attributes:
+        session: the open store.
         context_windows: whether messages are indexed and embedded with their neighbours; measurements switch it off.
         group_commit: lets calls that wait at the same time share a transaction.
     """
 
     def __init__(self, session: StoreSession) -> None:
-        self._session = session
+        self.session = session
         self.context_windows = True
         self.group_commit = GroupCommit(session.lock, self._write_together)
 
@@ -76,7 +77,7 @@ class RecordWriter:
         self, records: Iterable[Record | Mapping[str, Any]], tenant: str, on_reject: OnReject, origin: ChangeOrigin
     ) -> list[WriteOutcome]:
         """Write records; see `MemoryStore.upsert`."""
-        self._session.check_writable()
+        self.session.check_writable()
         source: Iterator[tuple[int, Any]] = enumerate(records)
         outcomes: list[WriteOutcome] = []
         chunk = list(islice(source, UPSERT_CHUNK))
@@ -89,7 +90,7 @@ class RecordWriter:
             every = [*chunk, *source]
             check_records([given for _, given in every])
             chunk, source = every[:UPSERT_CHUNK], iter(every[UPSERT_CHUNK:])
-        with self._session.writing([tenant]), ChromaDelivery(self._session.connection.deliver) as delivery:
+        with self.session.writing([tenant]), ChromaDelivery(self.session.connection.deliver) as delivery:
             while chunk:
                 outcomes += self._write_chunk(tenant, chunk, origin, delivery)
                 chunk = list(islice(source, UPSERT_CHUNK))
@@ -104,7 +105,7 @@ class RecordWriter:
         return _outcomes(chunk, drafts, rejected, written.statuses)
 
     def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
-        session = self._session
+        session = self.session
         written = commits.write_records(
             session.database,
             session.embedder,
@@ -121,9 +122,9 @@ class RecordWriter:
         """Write the drafts of several calls at once; where that fails, one call after the other."""
         try:
             drafts = [draft for one in group for draft in one.prepared]
-            with self._session.writing({draft.tenant for draft in drafts}):
+            with self.session.writing({draft.tenant for draft in drafts}):
                 written = self._write_records(drafts)
-                self._session.connection.deliver(written.pending)
+                self.session.connection.deliver(written.pending)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, ChromaError):  # it fails for all of them
                 for one in group:
@@ -147,20 +148,20 @@ class RecordWriter:
 
     def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
         """Delete records by id, chunk by chunk; return how many there were."""
-        deleted, keep = 0, bool(self._session.history_days)
-        database = self._session.database.for_tenant(tenant)
-        with self._session.writing([tenant]):
+        deleted, keep = 0, bool(self.session.history_days)
+        database = self.session.database.for_tenant(tenant)
+        with self.session.writing([tenant]):
             for ids in chunks:
                 deleted += commits.delete_records(database, tenant, ids, keep_history=keep)
-                if self._session.recalls is not None:
-                    self._session.recalls.forget(tenant, ids)
-                self._session.connection.flush_after_commit()
+                if self.session.recalls is not None:
+                    self.session.recalls.forget(tenant, ids)
+                self.session.connection.flush_after_commit()
         return deleted
 
     def prolong(self, tenant: str, moments: Mapping[str, datetime]) -> int:
         """Move the times at which records expire; return how many were moved."""
-        with self._session.writing([tenant]):
-            return prolong_records(self._session.database.for_tenant(tenant), tenant, moments)
+        with self.session.writing([tenant]):
+            return prolong_records(self.session.database.for_tenant(tenant), tenant, moments)
 
 
 def _prepared(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
+from recall_loop.memory.store.files.keyed_locks import KeyedLocks
 from recall_loop.memory.store.store import MemoryStore
 
 # The path of a store, and the embedder that the context names for it.
@@ -28,17 +28,15 @@ class OpenedStores:
         self._lock = threading.Lock()
         self._readers: LRUCache[StoreKey, MemoryStore] = LRUCache(MAX_READERS)
         self._kept: dict[StoreKey, MemoryStore] = {}
-        # Each lock is there for as long as somebody opens its store, or waits for that.
-        self._opening: WeakValueDictionary[StoreKey, threading.Lock] = WeakValueDictionary()
+        self._opening = KeyedLocks[StoreKey]()
 
     def get(self, key: StoreKey, open_store: Callable[[], MemoryStore]) -> MemoryStore:
         """Return the store of `key`, which `open_store` opens if it isn't open; raises what that raises."""
         with self._lock:
             found = self._find(key)
-            if found is not None:
-                return found
-            opening = self._opening.setdefault(key, threading.Lock())
-        with opening:
+        if found is not None:
+            return found
+        with self._opening[key]:
             with self._lock:
                 found = self._find(key)
             if found is None:

@@ -16,7 +16,6 @@ from recall_loop.memory.store.files.store_place import is_address
 from recall_loop.memory.store.forgetting import ForgetReport, SweepReport
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, RecordWriter, check_records
-from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store import MemoryStore
@@ -48,9 +47,8 @@ class RemoteWriterStore(MemoryStore):
 
     writer_socket: Path | None = None
 
-    def __init__(self, files: OpenStoreFiles, embedder: Embedder, **options: Any) -> None:
-        super().__init__(files, embedder, **options)
-        self.writer = _RemoteRecordWriter(self._session, self._ask)
+    def __init__(self, session: StoreSession, writer: RecordWriter | None = None) -> None:
+        super().__init__(session, writer or _RemoteRecordWriter(session, self._ask))
         self.maintenance = _RemoteMaintenance(self._session, self._ask)
         self._session.recalls = RecallCounter(self._count)
 

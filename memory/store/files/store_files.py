@@ -121,9 +121,9 @@ class WriterLock:
             self._stream.close()
             here = holder == str(os.getpid())
             process = f" (process {holder}{', this one' if here else ''})" if holder else ""
-            through = "hand over that store itself, as `store=`" if here else "write through that process if it serves"
+            through = "" if here else ", or write through that process if it serves"
             raise StoreLockedError(
-                f"{folder}: another writer{process} has this store open; to write, wait until it closes, or {through}; "
+                f"{folder}: another writer{process} has this store open; to write, wait until it closes{through}; "
                 f"to read only, open the store {HOW_TO_READ_ONLY}"
             ) from error
         self._stream.seek(0)

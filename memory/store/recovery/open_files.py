@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server
 from recall_loop.memory.store.files.store_files import (
     CHROMA_DATABASE,
     CHROMA_FOLDER,
+    SIDECAR_FILE,
     SUSPECT_FILE,
     SUSPECT_TEXTS,
     WriterLock,
@@ -63,6 +65,25 @@ class OpenStoreFiles:
         """The folder, as another process opens it; None in memory."""
         return self.path
 
+    def __post_init__(self) -> None:
+        """Note which file the sidecar is."""
+        self._identity = self._sidecar_identity()
+
+    def _sidecar_identity(self) -> tuple[int, int] | None:
+        try:
+            found = None if self.path is None else os.stat(self.path / SIDECAR_FILE)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    def is_in_place(self) -> bool:
+        """Return whether the sidecar in the folder is the one that is open: what is written elsewhere is lost."""
+        return self._identity == self._sidecar_identity()
+
+    def is_writing(self) -> bool:
+        """Return whether the folder is open for writing, and still the one that was opened."""
+        return self.lock is not None and self.is_in_place()
+
     def size(self) -> int:
         """Return the bytes of the folder's files; 0 in memory."""
         files = () if self.path is None else self.path.rglob("*")
@@ -77,7 +98,8 @@ class OpenStoreFiles:
     def close(self) -> None:
         """Note a clean end, close the sidecar, then give the lock back."""
         try:
-            if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
+            clean = not self.unclean_shutdown and not self.files_changed
+            if self.path is not None and clean and self.is_writing():
                 chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
                 files = chroma_files.noted_fingerprint(self.path / CHROMA_FOLDER)
                 stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)

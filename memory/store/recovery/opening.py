@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.state.scope import RetentionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,11 @@ class OpenOptions:
     read_only: bool
     re_embed: bool
     move: bool
+    defer: bool
     attributes: Iterable[str] | None
     progress: recovery.ProgressCallback | None
+    history_days: int | None
+    retention: tuple[RetentionRule, ...]
 
 
 def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = None) -> OpenStoreFiles:
@@ -81,7 +85,7 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
         files = _open_locked(path, embedder, given)
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
-        _check_server(files, given, move=how.move and not read_only)
+        check_server(files, given, move=how.move and not read_only)
         _check_marker(files, embedder, re_embed=how.re_embed and not read_only, progress=how.progress)
         if not read_only:
             files.mark_in_use()
@@ -132,14 +136,16 @@ def _is_ready(files: OpenSchema, embedder: Embedder, how: OpenOptions, attribute
     return same and not (how.re_embed and marker["fingerprint"] != embedder.fingerprint)
 
 
-def schema_exists(address: str) -> bool:
-    """Return whether an address holds a store.
+def store_exists(place: Path | str) -> bool:
+    """Return whether a folder or an address holds a store.
 
     Raises:
-        StoreUnavailableError: PostgreSQL can't be reached.
+        StoreUnavailableError: the address can't be reached.
     """
+    if isinstance(place, Path):
+        return (place / SIDECAR_FILE).exists()
     try:
-        PostgresDatabase(PostgresAddress.parse(address), create=False, read_only=True).close()
+        PostgresDatabase(PostgresAddress.parse(place), create=False, read_only=True).close()
     except NoStoreError:
         return False
     return True
@@ -228,7 +234,12 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
         raise
 
 
-def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bool) -> None:
+def check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bool = False) -> None:
+    """Check the server that is named against the one that a folder notes; `move` notes it.
+
+    Raises:
+        InvalidInputError: the store belongs to another server, or to none.
+    """
     known, path = chroma_server.server_from_meta(files.database.meta()), files.path
     if path is None or given is None:
         return

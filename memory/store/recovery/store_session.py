@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakSet
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.files.process_lock import ProcessLock
@@ -51,6 +52,8 @@ class StoreSession:
         history_days: for so many days versions of changed records are kept; 0 or None = no versions.
         retention: the rules by which sweeps erase records.
         damaged_texts: what is said of texts that are damaged in the sidecar, once one was met.
+        users: the stores over it; the last of them to be closed closes it.
+        turn: held while it is closed; where others may join it, they do that in their turn.
         recalls: counts how often records are recalled; None where nobody does, as the store is open for reading only.
         failed_write: why the last write failed; None once everything has been written again, or, in PostgreSQL, where
             a failed write leaves nothing behind, once something has been read.
@@ -75,6 +78,8 @@ class StoreSession:
             else SharedChroma(files, embedder, self.lock)
         )
         self.history_days, self.retention = history_days, retention
+        self.users: WeakSet[object] = WeakSet()
+        self.turn: AbstractContextManager[object] = nullcontext()
         self.failed_write: FailedWrite | None = None
         self.damaged_texts: str | None = None
         self.recalls = None if files.read_only else RecallCounter(self.add_recalls)

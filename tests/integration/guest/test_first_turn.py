@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from recall_loop import Memory, MemoryStore, build_graph, remember, retrieve
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnavailableError
+from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
 
 TOLD: Any = {"messages": [("user", "I live in Bergen.")]}
@@ -74,15 +75,33 @@ def test_a_sidecar_that_is_lost_is_no_memory_without_anything_in_it(tmp_path: Pa
         build_graph(settings=Settings(store_path=str(tmp_path))).invoke(ASKED)
 
 
-def test_a_second_writer_of_the_same_process_is_told_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recall_first", [True, False])
+def test_graphs_of_one_process_write_the_same_path(tmp_path: Path, recall_first: bool) -> None:
     """Proves: OPS-5, STORE-4."""
-    settings = Settings(store_path=str(tmp_path / "memory"))
-    first, second = (alone(remember(settings=settings)) for _ in range(2))
-    first.invoke(TOLD, THREAD)
-    with pytest.raises(
-        StoreLockedError, match=r"this one\) has this store open; .* hand over that store itself, as `store=`"
-    ):
-        second.invoke(TOLD, THREAD)
+    settings = Settings(store_path=str(tmp_path / "memory"), capture_runs=True)
+    recall, first, second = build_graph(settings=settings), *(remember(settings=settings) for _ in range(2))
+    if recall_first:
+        recall.invoke(ASKED)
+    alone(first).invoke(TOLD, THREAD)
+    assert texts(recall.invoke(ASKED)) == ["I live in Bergen."]
+    alone(second).invoke({"messages": [("user", "My boat is called Merle.")]}, {"configurable": {"thread_id": "2"}})
+    del first, second
+    gc.collect()
+    assert "My boat is called Merle." in texts(recall.invoke({"messages": [("user", "What is my boat called?")]}))
+    del recall
+    gc.collect()
+    with MemoryStore.open(tmp_path / "memory", re_embed=True) as store:  # nobody else has it any more
+        assert store.count(content_types=["message"]) == 2 and store.repairs == []
+
+
+def test_a_graph_that_shares_a_path_with_another_embedder_is_told_which_is_the_stores(tmp_path: Path) -> None:
+    """Proves: OPS-5, STORE-5."""
+    path = str(tmp_path / "memory")
+    first = remember(settings=Settings(store_path=path))
+    alone(first).invoke(TOLD, THREAD)
+    second = remember(settings=Settings(store_path=path, embedder="minilm-plain"))
+    with pytest.raises(EmbedderMismatchError, match=r"made with embedder .*minilm.*, opened with"):
+        alone(second).invoke(TOLD, THREAD)
 
 
 @pytest.mark.parametrize("build", [build_graph, remember])

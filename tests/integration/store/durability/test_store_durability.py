@@ -185,12 +185,13 @@ def test_a_store_whose_chroma_cannot_be_opened_still_reads(tmp_path):
 def test_a_second_writer_is_told_at_once_and_the_lock_ends_with_its_holder(tmp_path):
     """Proves: STORE-4."""
     with MemoryStore.open(tmp_path, embedder=Lengths()):
+        # In another process it is the same (test_store_threads.py); here only who wants it alone is refused.
         with pytest.raises(StoreLockedError, match=rf"process {os.getpid()}.*read_only=True.*serve.*--read-only"):
-            MemoryStore.open(tmp_path, embedder=Lengths())
+            MemoryStore.open(tmp_path, embedder=Lengths(), re_embed=True)
         for name in ("writer.lock", "sidecar.sqlite3"):
             (tmp_path / name).read_bytes()
         with pytest.raises(StoreLockedError):
-            MemoryStore.open(tmp_path, embedder=Lengths())
+            MemoryStore.open(tmp_path, embedder=Lengths(), re_embed=True)
     MemoryStore.open(tmp_path, embedder=Lengths()).close()
 
 

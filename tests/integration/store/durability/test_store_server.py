@@ -67,6 +67,19 @@ def healed(store: MemoryStore, count: int) -> None:
     assert store.degraded_reason is None
 
 
+def test_who_shares_a_store_has_the_same_server_and_key(server: ChromaProcess, tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    with opened(tmp_path, ChromaServer(server.url, api_key="first")) as one:
+        for same in (None, server.url, ChromaServer(api_key="first")):
+            with opened(tmp_path, same) as another:
+                another.upsert([turn(1)])
+                assert one.count() == 1
+        for field, wanted in (("api_key", ChromaServer(api_key="second")), ("url", "http://127.0.0.1:9")):
+            with pytest.raises(InvalidInputError) as refused:
+                opened(tmp_path, wanted)
+            assert refused.value.field == field and "second" not in str(refused.value)
+
+
 def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Path) -> None:
     """Proves: STORE-2, STORE-4, SEARCH-1."""
     before = collections(server)

@@ -1,0 +1,163 @@
+"""Opening a store; a folder that this process writes is open once, for all who open it, until the last closes it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
+
+from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.files.keyed_locks import KeyedLocks
+from recall_loop.memory.store.forgetting import sweep
+from recall_loop.memory.store.open_store import OpenStore
+from recall_loop.memory.store.record_writer import RecordWriter
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+from recall_loop.memory.store.recovery.opening import OpenOptions, check_server, open_place
+from recall_loop.memory.store.recovery.repair import check_embedder
+from recall_loop.memory.store.recovery.store_session import StoreSession
+from recall_loop.memory.store.tables.attribute_index import checked_paths, indexed_paths
+from recall_loop.memory.store.tables.database import DatabaseDamagedError
+from recall_loop.state.errors import InvalidInputError, RecallError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.embed.embedders import Embedder
+
+_LOG = logging.getLogger(__name__)
+_S = TypeVar("_S", bound=OpenStore)
+
+
+def open_as(kind: type[_S], place: Path | str, embedder: Embedder, how: OpenOptions) -> _S:
+    """Return a store of a kind over a folder or an address; see `MemoryStore.open`."""
+    if how.read_only or how.defer:
+        session = _begin(place, embedder, how)
+        if how.read_only:
+            session.connection.notice()
+        return kind(session)
+    if how.re_embed or how.move or not isinstance(place, Path):
+        return kind(_open_whole(place, embedder, how))
+    return OPEN_WRITERS.open(kind, place, embedder, how)
+
+
+class OpenWriters:
+    """The writers of folders, for any thread; one that nobody has any more is forgotten."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget all of it, as in a forked child: its parent's writers, and turns that no thread here gives back."""
+        self._turns = KeyedLocks[Path]()
+        self._writers: WeakValueDictionary[Path, RecordWriter] = WeakValueDictionary()
+
+    def turn(self, folder: Path) -> AbstractContextManager[bool]:
+        """Return a lock to hold while a folder's writer is opened, joined or closed."""
+        return self._turns[_real(folder)]
+
+    def open(self, kind: type[_S], folder: Path, embedder: Embedder, how: OpenOptions) -> _S:
+        """Return a store over what this process has open of a folder, which is opened if nobody has it."""
+        turn = self.turn(folder)
+        with turn:
+            joined = self._join(kind, folder, embedder, how)
+            if joined is not None:
+                return joined
+            session = _open_whole(folder, embedder, how)
+            session.turn = turn
+            writer = self._writers[_real(folder)] = RecordWriter(session)
+            return kind(session, writer)
+
+    def _join(self, kind: type[_S], folder: Path, embedder: Embedder, how: OpenOptions) -> _S | None:
+        writer = self._find(folder)
+        if writer is None:
+            return None
+        store = kind(writer.session, writer)
+        if self._find(folder) is not writer:  # a garbage collection closed the last other one before this was there
+            return None
+        try:
+            _check_options(writer.session, embedder, how)
+        except BaseException as error:
+            store.close()
+            if isinstance(error, RecallError) and self._find(folder) is not writer:  # nobody else had it
+                return None
+            raise
+        return store
+
+    def _find(self, folder: Path) -> RecordWriter | None:
+        """Return the writer that is open; not one whose folder was taken away, be there another in its place."""
+        writer = self._writers.get(_real(folder))
+        files = None if writer is None else writer.session.files
+        return writer if isinstance(files, OpenStoreFiles) and files.is_writing() else None
+
+
+OPEN_WRITERS = OpenWriters()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OPEN_WRITERS.begin_anew)
+
+
+def _real(folder: Path) -> Path:
+    with suppress(ValueError):  # it is no path: whoever opens it says so
+        return Path(os.path.realpath(folder))
+    return folder
+
+
+def _begin(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSession:
+    return StoreSession(open_place(place, embedder, how), embedder, how.history_days, how.retention)
+
+
+def _open_whole(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSession:
+    """Open a place with its Chroma, and sweep it."""
+    session = _begin(place, embedder, how)
+    try:
+        _connect(session)
+    except DatabaseDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
+        session = _begin(place, embedder, how)
+        _connect(session)
+    return session
+
+
+def _connect(session: StoreSession) -> None:
+    try:
+        try:
+            session.connection.connect()
+        except ChromaError as error:
+            session.connection.degrade(error)
+        if session.degraded_reason is None:
+            _sweep(session)
+    except BaseException:
+        session.close()
+        raise
+
+
+def _sweep(session: StoreSession) -> None:
+    try:
+        sweep(session, RecordWriter(session), session.retention)
+    except StoreUnavailableError as error:  # what has expired is left out of reads all the same
+        _LOG.warning("%s: the sweep is left for later: %s", session.files.place, error)
+
+
+def _check_options(session: StoreSession, embedder: Embedder, how: OpenOptions) -> None:
+    """Check that who joins an open store wants it as it is open.
+
+    Raises:
+        EmbedderMismatchError: it has another embedder.
+        InvalidInputError: it has another Chroma server, or a key of its own, `history_days`, `retention` or
+            `indexed_attributes`.
+    """
+    files = session.files
+    check_embedder(files.place, session.marker, embedder)
+    if isinstance(files, OpenStoreFiles):
+        check_server(files, how.server)
+        key = None if how.server is None else how.server.api_key
+        if key not in (None, files.api_key) and files.chroma_folder is None:
+            raise InvalidInputError("api_key", "another key", f"the one with which {files.place} is open for writing")
+    options: dict[str, tuple[object, object]] = {
+        "history_days": (how.history_days, session.history_days),
+        "retention": (how.retention, session.retention),
+    }
+    if how.attributes is not None:
+        options["indexed_attributes"] = (sorted(checked_paths(how.attributes)), sorted(indexed_paths(session.database)))
+    for name, (wanted, present) in options.items():
+        if wanted != present:
+            raise InvalidInputError(name, wanted, f"{present!r}, as this process has {files.place} open for writing")
