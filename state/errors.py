@@ -129,7 +129,10 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreUnusableError(StoreUnavailableError):
-    """Trying again helps nothing: the store was closed or opened by another process, or is of a later version."""
+    """Trying again helps nothing.
+
+    The store was closed, removed or opened by another process, or is of a later version.
+    """
 
 
 class StoreLockedError(StoreError):

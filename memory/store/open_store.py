@@ -63,6 +63,11 @@ class OpenStore(StoreWriting):
         self._session = self.writer = self.maintenance = cast("Any", _LeftSession())
 
     @property
+    def in_place(self) -> bool:
+        """Whether the folder is still the one that was opened, neither removed nor replaced since."""
+        return self._session.files.is_in_place()
+
+    @property
     def writable(self) -> bool:
         """Whether writes are taken."""
         return not self.read_only

@@ -62,7 +62,7 @@ class MemoryStore(OpenStore):
 
         A folder has one writer. In the process that has it open for writing, others that open it share what is open,
         and the last of them to be closed closes it; they must agree on the embedder and all options. With `re_embed`,
-        `move` or `defer` nobody else may have it.
+        `move` or `defer` nobody else may have it. A relative path or a link is followed once, by this call.
 
         Args:
             path: the store's folder, or the address of a PostgreSQL database, `postgresql://user@host/database`, with

@@ -21,7 +21,7 @@ class OpenedStores:
 
     Of those open for reading only the least recently used one is forgotten beyond `MAX_READERS`, and its files are
     closed once no run has it any more. Those open for writing, and those in memory, are kept: another open would meet
-    the lock, or an empty store.
+    the lock, or an empty store. One whose folder was removed or replaced is opened again.
     """
 
     def __init__(self) -> None:
@@ -46,4 +46,5 @@ class OpenedStores:
             return found
 
     def _find(self, key: StoreKey) -> MemoryStore | None:
-        return self._kept[key] if key in self._kept else self._readers.get(key)
+        found = self._kept[key] if key in self._kept else self._readers.get(key)
+        return found if found is not None and found.in_place else None

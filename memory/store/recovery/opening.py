@@ -79,6 +79,7 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
     given, read_only = how.server, how.read_only
     elsewhere = given is not None and given.collection is not None
     check_path(path, create=how.create, read_only=read_only, elsewhere=elsewhere)
+    path = Path(os.path.realpath(path))  # it stays this one, wherever the process or a link may go
     if read_only:
         files = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:

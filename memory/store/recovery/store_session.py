@@ -19,7 +19,7 @@ from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.write.recall_counts import RecallCounter, RecallRow, add_recalls
-from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
@@ -131,10 +131,19 @@ class StoreSession:
         return self.connection.searching()
 
     def check_writable(self) -> None:
-        """Raise `StoreReadOnlyError` where the store is open for reading only."""
+        """Check that what is written gets into the store.
+
+        Raises:
+            StoreReadOnlyError: it is open for reading only.
+            StoreUnusableError: its folder is another one by now, or this process is a fork.
+        """
         self.lock.check_process()
         if self.files.read_only:
             raise StoreReadOnlyError(f"{self.files.place}: the store is open for reading only")
+        if not self.files.is_in_place():
+            raise StoreUnusableError(
+                f"{self.files.place}: the folder was removed or replaced while this store was open; open it again"
+            )
 
     @contextmanager
     def exclusive(self, tenants: Iterable[str] | None) -> Iterator[None]:

@@ -55,6 +55,10 @@ class OpenSchema:
         """The address, as another process opens it; has the password, if there is one."""
         return self.database.address.whole
 
+    def is_in_place(self) -> bool:
+        """Return True: a schema that is dropped takes no writes."""
+        return True
+
     def size(self) -> int:
         """Return the bytes of the schema's tables with their indexes, without the server's log; errors as `fetch`."""
         return int(self.database.fetch(_SIZE, (self.database.address.schema,))[0][0])

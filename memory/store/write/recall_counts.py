@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import from_microseconds, now_microseconds
 from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY
-from recall_loop.state.errors import StoreError
+from recall_loop.state.errors import StoreError, StoreUnusableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Database
@@ -89,6 +89,8 @@ class RecallCounter:
             try:
                 if rows:
                     self._write(rows)
+            except StoreUnusableError as error:
+                _LOG.warning("how often %d records were recalled is written nowhere: %s", len(rows), error)
             except StoreError as error:
                 _LOG.warning("how often %d records were recalled is written later: %s", len(rows), error)
                 self._merge(rows)

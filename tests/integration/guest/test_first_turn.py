@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,18 @@ def test_a_recall_before_there_is_a_store_finds_nothing_and_then_what_was_writte
     alone(writes).invoke(TOLD, THREAD)
     found = recall.invoke(ASKED)
     assert texts(found) == ["I live in Bergen."] and not found["degraded"] and found["warnings"] == []
+
+
+def test_a_graph_follows_the_store_at_its_path(tmp_path: Path) -> None:
+    """Proves: GRAPH-1, STORE-4. Also one that was removed, and one that was made there since."""
+    settings = Settings(store_path=str(tmp_path / "memory"))
+    recall, writes = build_graph(settings=settings), alone(remember(settings=settings))
+    writes.invoke(TOLD, THREAD)
+    assert texts(recall.invoke(ASKED)) == ["I live in Bergen."]
+    shutil.rmtree(tmp_path / "memory")
+    assert recall.invoke(ASKED)["warnings"] != []
+    writes.invoke({"messages": [("user", "I live in Oslo.")]}, {"configurable": {"thread_id": "2"}})
+    assert texts(recall.invoke(ASKED)) == ["I live in Oslo."]
 
 
 def test_a_store_that_its_writer_has_not_finished_yet_holds_nothing(tmp_path: Path) -> None:

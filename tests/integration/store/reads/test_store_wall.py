@@ -291,6 +291,7 @@ STORE_MACHINERY = frozenset(
         "embedder",
         "token_source",
         "writable",
+        "in_place",
     ]
 )
 # Notes are what a caller noted of itself; ingest notes how far files are done, without their text.
