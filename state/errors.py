@@ -18,14 +18,15 @@ _SHOWN_REJECTIONS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class _Nothing:
-    """What is given where a required field is left out: not None, which may be stated."""
+class _Words(str):
+    """Words that errors show as they are."""
 
-    def __repr__(self) -> str:
-        return "nothing"
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
-NOTHING = _Nothing()
+NOTHING = _Words("nothing")
+"""What is given where a required field is left out: not None, which may be stated."""
 
 
 class RecallError(Exception):
@@ -60,6 +61,10 @@ class InvalidInputError(RecallError, ValueError):
         self.value = display_value(value)
         self.allowed = allowed
         super().__init__(f"{field}: got {self.value}; allowed: {allowed}")
+
+    def within(self, place: str) -> InvalidInputError:
+        """Return the same error of a field that stands in `place`; "" = where it is."""
+        return InvalidInputError(".".join(filter(None, (place, self.field))), _Words(self.value), self.allowed)
 
 
 class UnsupportedOptionError(InvalidInputError):
@@ -187,10 +192,19 @@ def join_steps(steps: Sequence[int | str]) -> str:
     return ".".join(str(step) for step in steps if step != "[key]")
 
 
-def invalid_input(details: ErrorDetails, schema: JsonSchema | None, field: str) -> InvalidInputError:
-    """Turn a complaint of pydantic about `field` into an `InvalidInputError`; `schema` as in `invalid_input_from`."""
+def invalid_input(
+    details: ErrorDetails, schema: JsonSchema | None, field: str, whole: str = "input"
+) -> InvalidInputError:
+    """Turn a complaint of pydantic about `field` into an `InvalidInputError`; `schema` as in `invalid_input_from`.
+
+    A rule about several fields names one of them itself, by the `InvalidInputError` that it raises; `field` comes
+    before its name. `whole` is the name of what has no field.
+    """
+    error = details.get("ctx", {}).get("error")
+    if isinstance(error, InvalidInputError):
+        return error.within(field)
     value = NOTHING if details["type"] == "missing" else details.get("input")
-    return InvalidInputError(field or "input", value, describe_allowed(details, schema))
+    return InvalidInputError(field or whole, value, describe_allowed(details, schema))
 
 
 def rejections_of(error: ValidationError, model: type[BaseModel], index: int, record_id: str | None) -> list[Rejection]:

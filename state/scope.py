@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, AttributeFilters
+from recall_loop.state.errors import NOTHING, InvalidInputError
 from recall_loop.state.types import (
     AgeDays,
     ComplexityLevel,
@@ -64,7 +65,7 @@ class Scope(BaseModel):
     @model_validator(mode="after")
     def _constellation_needs_agent(self) -> Scope:
         if self.mode is ScopeMode.CONSTELLATION and self.agent_id is None:
-            raise ValueError("scope=constellation needs agent_id: the agent whose group is searched")
+            raise InvalidInputError("agent_id", NOTHING, "the agent whose group is searched, with scope=constellation")
         return self
 
 
@@ -121,14 +122,14 @@ class Filters(BaseModel):
     @model_validator(mode="after")
     def _ranges(self) -> Filters:
         if self.start_time and self.end_time and self.start_time >= self.end_time:
-            given = f"{self.start_time.isoformat()} to {self.end_time.isoformat()}"
-            raise ValueError(f"start_time before end_time; got {given}")
+            end = f"a time before end_time, which is {self.end_time.isoformat()}"
+            raise InvalidInputError("start_time", self.start_time.isoformat(), end)
         low, high = self.min_outcome_score, self.max_outcome_score
         if low is not None and high is not None and low > high:
-            raise ValueError(f"min_outcome_score up to max_outcome_score; got {low} to {high}")
+            raise InvalidInputError("min_outcome_score", low, f"at most max_outcome_score, which is {high}")
         for name in ("agent_ids", "speech_acts", "tags", "tools_used"):
             if getattr(self, name) == ():
-                raise ValueError(f"{name}: at least one value, or leave it out")
+                raise InvalidInputError(name, [], "at least one value, or leave it out")
         return self
 
     @property
@@ -160,5 +161,5 @@ class RetentionRule(BaseModel):
             raise ValueError(f"a rule that names at least one of {', '.join(given)}")
         for name, value in given.items():
             if value == ():
-                raise ValueError(f"{name}: at least one value, or leave it out")
+                raise InvalidInputError(name, [], "at least one value, or leave it out")
         return self

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +21,7 @@ from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.files.store_place import ALLOWED_PLACES, checked_place
 from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.schemas.schema_words import nearest_name
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 
@@ -49,15 +49,17 @@ def read_settings(args: argparse.Namespace) -> Settings:
 def warn_of_unknown_variables() -> None:
     """Log the variables that begin as those of settings do and are none: a misspelt one changes nothing."""
     given = sorted(name for name in os.environ if name.startswith(ENV_PREFIX))
-    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = {name.upper() for name in Settings.model_fields}
     if any(name.startswith(f"{ENV_PREFIX}SERVICE_") for name in given):
         from recall_loop.service.core.config import SERVICE_ENV_PREFIX, ServiceConfig
 
-        known |= {f"{SERVICE_ENV_PREFIX}{name.upper()}" for name in ServiceConfig.model_fields}
+        service = SERVICE_ENV_PREFIX.removeprefix(ENV_PREFIX)
+        known |= {f"{service}{name.upper()}" for name in ServiceConfig.model_fields}
     for name in given:
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.85)
-            _log.warning("%s is no setting%s", name, f"; {near[0]} is one" if near else "")
+        own = name.removeprefix(ENV_PREFIX)  # what all have before it would make any two of them alike
+        if own not in known:
+            near = nearest_name(own, known)
+            _log.warning("%s is no setting%s", name, f"; {ENV_PREFIX}{near} is one" if near else "")
 
 
 def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:

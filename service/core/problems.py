@@ -229,11 +229,10 @@ def problem_from_validation(request: Request, error: RequestValidationError) -> 
             400, f"The body is not JSON: {first['ctx']['error']} at character {first['loc'][1]}.", kind="invalid_json"
         )
     place, *loc = first["loc"] or ("body",)
-    field = join_steps(loc) or str(place)
     first["loc"] = tuple(loc)
-    invalid = invalid_input(cast("ErrorDetails", first), _schema(request, str(place)), field)
+    invalid = invalid_input(cast("ErrorDetails", first), _schema(request, str(place)), join_steps(loc), str(place))
     return ProblemError(
-        422, str(invalid), kind="invalid_input", field=field, value=invalid.value, allowed=invalid.allowed
+        422, str(invalid), kind="invalid_input", field=invalid.field, value=invalid.value, allowed=invalid.allowed
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import NOTHING, InvalidInputError, validate_model
 from recall_loop.state.language_codes import RECORD_LANGUAGE, LanguageCode
 from recall_loop.state.types import (
     BodyText,
@@ -119,9 +119,9 @@ class Fact(Record):
         if self.superseded_by is None:
             return self
         if self.valid_until is None:
-            raise ValueError("superseded_by together with valid_until")
+            raise InvalidInputError("valid_until", NOTHING, "the time from which superseded_by holds")
         if self.superseded_by == self.id:
-            raise ValueError("superseded_by: the id of another fact")
+            raise InvalidInputError("superseded_by", self.superseded_by, "the id of another fact")
         return self
 
 

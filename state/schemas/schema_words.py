@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -29,8 +30,15 @@ def describe_allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> s
     if part is None:
         return message
     if unknown:
-        return "known fields: " + ", ".join(_properties(part, schema))
+        names = _properties(part, schema)
+        near = nearest_name(str(error["loc"][-1]), names)
+        return f"known fields: {', '.join(names)}{f'; did you mean {near}?' if near else ''}"
     return describe_schema(part, schema) or message
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that `name` is most likely a misspelling of; None where none is near."""
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.8)), None)
 
 
 def _properties(part: JsonSchema, schema: JsonSchema) -> list[str]:

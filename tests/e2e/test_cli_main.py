@@ -108,6 +108,12 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
         (["retrieve", "x", "--store", "s", "--types", "dream"], "content_types"),
         (["retrieve", "x", "--store", "s", "--filter", "label"], "KEY=VALUE"),
         (["retrieve", "x", "--store", "s", "--filter", "colour=red"], "colour"),
+        (["retrieve", "x", "--store", "s", "--filter", "lable=red"], "did you mean label?"),
+        (["eval", "--data", "x", "--set", "max_iteratons=1"], "did you mean max_iterations?"),
+        (
+            ["search", "x", "--store", "s", "--start-time", "2024-05-02", "--end-time", "2024-05-01"],
+            "filters.start_time: got '2024-05-02T00:00:00+00:00'; allowed: a time before end_time, which is 2024-05-01",
+        ),
         (["retrieve", "x", "--store", "s", "--filter", "role=user", "--filter", "role=tool"], "one value"),
         (["retrieve", "x", "--store", "s", "--reference-time", "noon"], "reference_time"),
         (["retrieve", "x", "--store", "s", "--scope", "constellation"], "agent_id"),

@@ -48,7 +48,7 @@ def test_mapping_with_an_unknown_name() -> None:
     with pytest.raises(InvalidInputError) as caught:
         Context.resolve({"tennant": "t1"})
     assert caught.value.field == "context.tennant"
-    assert caught.value.allowed == "known fields: " + ", ".join(Context.model_fields)
+    assert caught.value.allowed == f"known fields: {', '.join(Context.model_fields)}; did you mean tenant?"
 
 
 @pytest.mark.parametrize(

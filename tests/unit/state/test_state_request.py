@@ -79,7 +79,7 @@ def _refusal(**fields: Any) -> InvalidInputError:
         ({"filters": {"min_similarity": float("nan")}}, "filters.min_similarity", "a number from 0 to 1"),
         ({"filters": {"min_similarity": True}}, "filters.min_similarity", "a number from 0 to 1"),
         ({"filters": {"min_similarity": 1.01}}, "filters.min_similarity", "a number from 0 to 1"),
-        ({"filters": {"agent_ids": []}}, "filters", "agent_ids: at least one value, or leave it out"),
+        ({"filters": {"agent_ids": []}}, "filters.agent_ids", "at least one value, or leave it out"),
         ({"filters": {"tags": "red"}}, "filters.tags", "a list of 0 to 100 items"),
     ],
 )
@@ -97,11 +97,16 @@ def test_unknown_filter_lists_the_known_ones() -> None:
     assert error.allowed == "known fields: " + ", ".join(Filters.model_fields)
 
 
+def test_a_misspelt_field_is_told_its_name() -> None:
+    assert _refusal(filters={"start_tim": "2024-01-02"}).allowed.endswith("; did you mean start_time?")
+
+
 @pytest.mark.parametrize("end", ["2024-01-01", "2024-01-02"])
 def test_reversed_or_empty_time_range(end: str) -> None:
     """Proves: SEARCH-3."""
     error = _refusal(filters={"start_time": "2024-01-02", "end_time": end})
-    assert error.allowed.startswith("start_time before end_time; got 2024-01-02T00:00:00+00:00 to ")
+    assert (error.field, error.value) == ("request.filters.start_time", "'2024-01-02T00:00:00+00:00'")
+    assert error.allowed == f"a time before end_time, which is {end}T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
@@ -164,7 +169,7 @@ def test_times_become_utc(given_time: object, utc: datetime) -> None:
 
 def test_constellation_needs_an_agent() -> None:
     """Proves: SEARCH-4 (whose group, if nobody is named?)."""
-    with pytest.raises(ValueError, match="scope=constellation needs agent_id"):
+    with pytest.raises(ValueError, match="agent_id: got nothing; allowed: the agent whose group is searched"):
         _request(scope="constellation").read_scope()
     scope = _request(scope="constellation", agent_id="a1").read_scope()
     assert (scope.mode, scope.agent_id) == (ScopeMode.CONSTELLATION, "a1")

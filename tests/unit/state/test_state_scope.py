@@ -42,7 +42,7 @@ def test_wrong_values_are_errors(field: str, value: object) -> None:
 def test_bounds_may_meet_and_may_not_cross() -> None:
     """Proves: SEARCH-3, TRAJ-5."""
     assert Filters(min_outcome_score=0.5, max_outcome_score=0.5).max_outcome_score == 0.5
-    with pytest.raises(InvalidInputError, match=r"0\.6 to 0\.5"):
+    with pytest.raises(InvalidInputError, match=r"^min_outcome_score: got 0\.6; .*max_outcome_score, which is 0\.5$"):
         validate_model(Filters, {"min_outcome_score": 0.6, "max_outcome_score": 0.5})
 
 
