@@ -52,7 +52,11 @@ def add_parser(subparsers: Any) -> None:
     add("--each-set", action="store_true", help="choose the threshold of high so that its precision holds in each set")
     add_cross_collection_option(parser, "--data")
     add("--attributed", type=Path, metavar="FILE", help="a mapping for questions that name a speaker of what is found")
-    add("--method", dest="kind", metavar="NAME", help="take this candidate instead of the best one")
+    add(
+        "--method",
+        metavar="NAME",
+        help="how to fit the score, by a name in the report's table of candidates (default: best)",
+    )
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
 
@@ -60,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace, _: Settings) -> int:
     """Fit, write the file, print the figures, and return the exit code 0."""
     from recall_loop.cli.core.screen import make_console
-    from recall_loop.state.errors import InvalidInputError
+    from recall_loop.state.errors import NOTHING, InvalidInputError
 
     _require_extra()
     from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
@@ -68,10 +72,10 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     from recall_loop.nodes.runtime.resources import load_calibration
 
     if not args.replay and not args.data:
-        raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
+        raise InvalidInputError("calibrate", NOTHING, "--replay FILE or --data PATH")
     if args.foreign and not args.data:
         raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
-    fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "kind", "wrongly"))
+    fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "method", "wrongly"))
     plan = CalibrationPlan(args.id or args.output.stem, each_set=args.each_set, **fields)
     # A bad path costs no question.
     if args.output.is_dir() or not args.output.parent.is_dir():
@@ -91,7 +95,9 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     if args.json:
         sys.stdout.write(text)
     else:
-        show(mapping, make_console(tables=True))
+        console = make_console(tables=True)
+        show(mapping, console)
+        console.print(f"Written to {args.output}.", markup=False)
     return 0
 
 

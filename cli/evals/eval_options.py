@@ -73,7 +73,8 @@ def add_cross_collection_option(group: Group, needed: str) -> None:
         "--foreign",
         type=bounded_int(1, _MAX_QUESTIONS),
         metavar="N",
-        help=f"with {needed}: ask each collection N questions of another one too, which it can't answer (default: 0)",
+        help=f"with {needed}: ask each collection N questions (or all) of another one too, which it can't answer "
+        "(default: 0)",
     )
 
 

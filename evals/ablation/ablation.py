@@ -191,7 +191,7 @@ def _quality_figures(sets: Sequence[Mapping[str, Any]]) -> dict[str, list[Mappin
 
 _HEADS = ("All@10", "Recall@10", "nDCG@10", "iterations", "queries", "latency p50, ms")  # of `MEASURES`
 _COARSE = {"iterations": 2, "queries_executed": 1, "latency_ms": 0}
-_NOTE = "worth = with everything minus without it, with its 95 % interval; * where the interval excludes 0"
+_NOTE = "worth = with everything minus without it, with its 95 % interval; * where 0 lies outside it, before rounding"
 
 
 def build(sets: Sequence[Mapping[str, Any]], options: EvalOptions, resamples: int) -> dict[str, Any]:

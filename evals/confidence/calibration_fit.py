@@ -41,7 +41,7 @@ class CalibrationPlan:
         balance: 0 = each question counts the same, 1 = each set.
         high: least share of `high` results that the event holds for, in [0,1].
         medium: the same of `medium` results.
-        kind: the candidate to take for the score, by name; None = the best one.
+        method: the candidate to take for the score, by name; None = the best one.
         wrongly: share of the answerable questions that may be taken for unanswerable, in [0,1].
         each_set: whether `high` must have its precision in each set, not just in all of them together.
     """
@@ -52,7 +52,7 @@ class CalibrationPlan:
     balance: float = 0.5
     high: float = 0.85
     medium: float = 0.6
-    kind: str | None = None
+    method: str | None = None
     wrongly: float = 0.05
     each_set: bool = False
 
@@ -66,8 +66,8 @@ class CalibrationPlan:
         if self.medium > self.high:
             raise InvalidInputError("medium", self.medium, f"at most the precision of high ({self.high:g})")
         names = [kind.name for kind in SCORE_MODELS]
-        if self.kind is not None and self.kind not in names:
-            raise InvalidInputError("kind", self.kind, " | ".join(names))
+        if self.method is not None and self.method not in names:
+            raise InvalidInputError("method", self.method, " | ".join(map(repr, names)))
 
 
 def calibrate(examples: Sequence[CalibrationExample], plan: CalibrationPlan) -> Calibration:
@@ -82,7 +82,7 @@ def calibrate(examples: Sequence[CalibrationExample], plan: CalibrationPlan) -> 
     parts = _subsets(sample, plan)
     others = {"foreign": np.arange(len(own), len(everything))} if len(everything) > len(own) else {}
     held = fit_answerable(wide, plan.folds, plan.wrongly, parts | others)
-    kinds = [kind for kind in SCORE_MODELS if plan.kind in (None, kind.name)]
+    kinds = [kind for kind in SCORE_MODELS if plan.method in (None, kind.name)]
     chosen, scores, losses = select_model(sample, kinds, plan.folds, held.scores[: len(own)] if held else None)
     thresholds = _thresholds(scores, sample, plan)
     judged = _LabelledSample(

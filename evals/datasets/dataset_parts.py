@@ -11,11 +11,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from recall_loop.evals.datasets.gold_places import GoldPlaces
 from recall_loop.memory.intake.files.documents import record_from_document
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import NOTHING, InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import BodyText, ContentType, Identifier, Timestamp
 
@@ -38,6 +38,14 @@ def question_date(value: Any) -> Any:
     raise ValueError("a time such as 2023/12/18 (Mon) 04:17 or 2023-12-18T04:17:00Z")
 
 
+def _without_duplicates(ids: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ids))
+
+
+GoldIds = Annotated[tuple[Identifier, ...], AfterValidator(_without_duplicates)]
+"""A set may name one twice; it counts once."""
+
+
 class LabelledQuestion(BaseModel):
     """One labelled question. Fields of a line that aren't named here are left unread."""
 
@@ -47,7 +55,7 @@ class LabelledQuestion(BaseModel):
     collection: Identifier = Field(description="The pool that it is asked of.")
     question: BodyText
     category: str = "uncategorised"
-    gold: tuple[Identifier, ...] = Field((), description="Ids of the documents that hold the answer.")
+    gold: GoldIds = Field((), description="Ids of the documents that hold the answer.")
     answerable: bool = True
     gold_groups: tuple[tuple[Identifier, ...], ...] = Field(
         (), description="Sets of documents that each hold one part of the answer; any document of a set will do."
@@ -268,6 +276,8 @@ def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) ->
 
 def selection_error(kinds: DocumentSelection, seen: set[DocumentKind]) -> InvalidInputError:
     """Return the error for kinds that a data set lacks; `seen` are the parts that it has."""
+    if not seen:
+        return InvalidInputError("data", NOTHING, "a data set with at least one document")
     fitting = [each.value for each in DocumentSelection if SELECTED_KINDS[each] & seen]
     return InvalidInputError("kinds", kinds.value, f"one that this data set has: {' | '.join(fitting)}")
 

@@ -14,7 +14,7 @@ from recall_loop.evals.datasets.format_tau import read_tau
 from recall_loop.evals.datasets.json_files import first_byte, iter_items, read_json
 from recall_loop.evals.datasets.layout import LAYOUT_DESCRIPTION, QUESTIONS_FILE, read_layout
 from recall_loop.memory.parsing.foreign_json import parse_object, raw_lines
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import NOTHING, InvalidInputError
 
 LAYOUT = "layout"
 _READERS: Mapping[str, Callable[[Path], RawDataset]] = {
@@ -99,7 +99,9 @@ def _format_of_file(path: Path) -> str:
             return name
     if not first and _is_tau2(path):
         return "tau"  # tau2-bench: one object over many lines
-    raise InvalidInputError(path.name, sorted(first), f"a data set of {', '.join(_READERS)}; --format names one")
+    raise InvalidInputError(
+        path.name, sorted(first) or NOTHING, f"a data set of {', '.join(_READERS)}; --format names one"
+    )
 
 
 def _first_object(path: Path) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def build_eval_report(
         "settings": changed_settings(settings),
         "blank_documents": dataset.blank,
         "asked": len(answers),
+        CROSS_COLLECTION: sum(answer.prompt.category == CROSS_COLLECTION for answer in answers),
         "overall": _scores(scored),
         "categories": {
             name: _scores([answer for answer in scored if answer.prompt.category == name]) for name in categories
@@ -140,12 +141,16 @@ def _cells(row: dict[str, Any], names: Sequence[str]) -> list[str]:
     return [str(row["questions"]), *(f"{row[name]:.3f}" for name in names)]
 
 
+def _of_others(count: int) -> str:
+    return f", {count} of them about another collection" if count else ""
+
+
 def _figures(report: dict[str, Any]) -> Table:
     """Return how the runs went, one figure to a line."""
     table = Table(show_header=False, box=None)
     latency, aurocs = report["latency_ms"], report["answerable_auroc"].items()
     for name, value in (
-        ("questions asked", str(report["asked"])),
+        ("questions asked", f"{report['asked']}{_of_others(report[CROSS_COLLECTION])}"),
         ("mean iterations", number(report["mean_iterations"], 2)),
         ("queries executed", str(report["queries_executed"])),
         ("repeated queries", f"{report['repeated_queries']} ({number(report['repeated_query_share'], 4)})"),

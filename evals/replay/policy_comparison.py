@@ -21,6 +21,7 @@ from recall_loop.state.types import ConfidenceLabel
 LEVEL = 0.95
 RESAMPLES = 2000
 COMPLETE_DESCRIPTION = "all gold evidence in the top 10"
+_DIGITS = 12  # differences that even out leave some 1e-16, which is none
 _RESAMPLE_CHUNK = 200  # resamples held in memory together
 
 
@@ -84,7 +85,8 @@ def paired_interval(
         drawn.append(np.asarray(over(other[places], axis=1) - over(baseline[places], axis=1)))
     tail = (1.0 - LEVEL) / 2
     low, high = np.quantile(np.concatenate(drawn), (tail, 1.0 - tail))
-    return float(over(other) - over(baseline)), float(low), float(high)
+    difference, low, high = np.round((over(other) - over(baseline), low, high), _DIGITS).tolist()
+    return difference, low, high
 
 
 def policy_figures(runs: Sequence[ReplayRun]) -> dict[str, Any]:

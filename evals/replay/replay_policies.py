@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recall_loop.evals.datasets.dataset_parts import GoldIds
 from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_lines
 from recall_loop.evals.replay.old_policy import OLD, OldPolicy
 from recall_loop.evals.runs.loop_policy import NEW, LoopPolicy, Policy
@@ -81,7 +82,7 @@ def _overrides(path: Path) -> tuple[dict[str, Any], str]:
 class _Labels(PublishedModel):
     """Labels of the answer; other keys of a log line are ignored."""
 
-    gold: tuple[Identifier, ...] = ()
+    gold: GoldIds = ()
     answerable: bool | None = None
     category: Identifier = UNLABELLED
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.evals.measures.quality_metrics import all_at_k
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
+from recall_loop.state.errors import NOTHING, InvalidInputError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 
@@ -118,9 +119,13 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
 def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQuestion]:
     """Return the questions to ask, in the order of the data set.
 
+    Those of another collection, which are there only if they were asked for, are of every choice of categories.
+
     Raises:
         InvalidInputError: a category that no question has, or nothing left to ask.
     """
+    if not dataset.questions:
+        raise InvalidInputError("questions", NOTHING, "a data set with at least one question")
     known = {question.category for question in dataset.questions}
     wanted = known if options.categories is None else set(options.categories)
     if wanted - known:
@@ -128,10 +133,11 @@ def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQue
     chosen = [
         question
         for question in dataset.questions
-        if question.category in wanted and (question.scored or options.unscored)
+        if question.category in (*wanted, CROSS_COLLECTION) and (question.scored or options.unscored)
     ]
     if not chosen:
-        raise InvalidInputError("categories", sorted(wanted), "some with answerable questions that have gold")
+        allowed = "some with answerable questions that have gold; --unscored asks the others too"
+        raise InvalidInputError("categories", sorted(wanted), allowed)
     return draw_sample(chosen, options.limit, options.seed)
 
 

@@ -171,7 +171,7 @@ def test_what_nothing_can_be_learnt_from_is_refused(examples):
 
 @pytest.mark.parametrize(
     "bad",
-    [{"folds": 1}, {"high": 1.5}, {"wrongly": 2.0}, {"balance": -1}, {"medium": 0.9, "high": 0.5}, {"kind": "magic"}],
+    [{"folds": 1}, {"high": 1.5}, {"wrongly": 2.0}, {"balance": -1}, {"medium": 0.9, "high": 0.5}, {"method": "magic"}],
 )
 def test_a_bad_plan_is_refused_by_name(bad):
     with pytest.raises(InvalidInputError) as caught:
@@ -185,7 +185,7 @@ def test_a_bad_plan_is_refused_by_name(bad):
 def test_what_memory_cant_answer_is_told_apart_and_caps_the_score():
     """Proves: CONF-4."""
     examples = drawn(900, wrong=0.3)
-    mapping = calibrate(examples, CalibrationPlan("made-1", folds=4, wrongly=0.1, kind=PLAIN))
+    mapping = calibrate(examples, CalibrationPlan("made-1", folds=4, wrongly=0.1, method=PLAIN))
     found = mapping.answerable.figures["parts"]["all"]
     unanswerable = sum(not example.answerable for example in examples)
     assert found["questions"] == 900 and found["unanswerable"] == unanswerable
@@ -199,10 +199,12 @@ def test_what_memory_cant_answer_is_told_apart_and_caps_the_score():
 
 def test_without_unanswerable_questions_nothing_is_said_of_them():
     """Proves: CONF-4."""
-    assert calibrate(drawn(200), CalibrationPlan("m", folds=3, kind=PLAIN)).answerable is None
+    assert calibrate(drawn(200), CalibrationPlan("m", folds=3, method=PLAIN)).answerable is None
     alone = [replace(each, answerable=each.group != "c0" or each.complete) for each in drawn(200)]
     assert not all(each.answerable for each in alone)
-    assert calibrate(alone, CalibrationPlan("m", folds=3, kind=PLAIN)).answerable is None, "one collection has them all"
+    assert calibrate(alone, CalibrationPlan("m", folds=3, method=PLAIN)).answerable is None, (
+        "one collection has them all"
+    )
 
 
 def test_foreign_questions_teach_and_are_measured_apart():
@@ -220,7 +222,7 @@ def test_foreign_questions_teach_and_are_measured_apart():
         )
         for each in drawn(120, seed=5, origin="made, foreign")
     ]
-    without, taught = (calibrate(given, CalibrationPlan("m", folds=4, kind=PLAIN)) for given in (own, own + foreign))
+    without, taught = (calibrate(given, CalibrationPlan("m", folds=4, method=PLAIN)) for given in (own, own + foreign))
     assert taught.figures["parts"]["all"]["after"]["questions"] == 400
     assert set(taught.figures["parts"]) == set(without.figures["parts"])
     assert taught.answerable.figures["parts"]["all"]["questions"] == 400
@@ -383,7 +385,7 @@ def test_bars_show_where_the_score_is_wrong():
         (["--wrongly", "2"], "wrongly: got 2"),
         (["--foreign", "3"], "--foreign: got 3; allowed: a number together with --data"),
         (["--folds", "1"], "allowed: an integer from 2"),
-        (["--method", "magic"], "kind"),
+        (["--method", "magic"], "method: got 'magic'; allowed: 'isotonic, raw score' | "),
         (["--data", "missing"], "data"),
         (["--replay", "missing.jsonl"], "missing.jsonl"),
         # Before a question is asked, which may take hours.
@@ -401,4 +403,4 @@ def test_a_bad_argument_is_one_line_and_exit_code_2(extra, told, replayed, tmp_p
 
 def test_nothing_to_fit_on_is_told(tmp_path, capsys):
     assert main(["calibrate", "-o", str(tmp_path / "out.json")]) == 2
-    assert "--replay FILE or --data DIR" in capsys.readouterr().err
+    assert "--replay FILE or --data PATH" in capsys.readouterr().err

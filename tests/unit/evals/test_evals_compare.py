@@ -47,6 +47,13 @@ def run(ids: str, gold: str = "a", *, policy: str = "new", answerable: bool | No
     )
 
 
+def test_differences_that_even_out_are_none() -> None:
+    """Proves: OPS-4 (1e-16 would earn a star)."""
+    baseline = np.array([0.63, 0.7, 0.3, 0.3, 0.1, 0.1])
+    difference, _, _ = paired_interval(baseline, baseline[[4, 5, 1, 2, 0, 3]], statistic="mean", resamples=500, seed=0)
+    assert difference == 0.0
+
+
 def test_an_interval_holds_the_difference_and_is_the_same_each_time() -> None:
     """Proves: OPS-4."""
     random = np.random.default_rng(1)

@@ -206,6 +206,18 @@ def test_kinds_that_the_set_lacks(tmp_path: Path) -> None:
         load_dataset(tmp_path, "events")
 
 
+@pytest.mark.parametrize("document", ["records.jsonl", "turns/a.jsonl"])
+def test_an_empty_set_is_called_empty(tmp_path: Path, document: str) -> None:
+    (tmp_path / "turns").mkdir()
+    for name in ("questions.jsonl", document):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"^data: got .*(a data set with at least one document|documents in)"):
+        load_dataset(tmp_path)
+    (tmp_path / "set.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"set\.json: got nothing;"):
+        load_dataset(tmp_path / "set.json")
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "collections", "scored"),

@@ -116,6 +116,13 @@ def test_unknown_category_and_nothing_to_ask() -> None:
         select_questions(dataset(question(1)), EvalOptions(categories=("odd",)))
     with pytest.raises(InvalidInputError, match="answerable"):
         select_questions(dataset(question(1, gold=())), EvalOptions())
+    with pytest.raises(InvalidInputError, match="questions: got nothing; allowed: a data set with at least one"):
+        select_questions(dataset(), EvalOptions())
+
+
+def test_a_gold_id_that_is_named_twice_counts_once() -> None:
+    """Proves: OPS-4."""
+    assert question(1, gold=("m", "n", "m")).gold == ("m", "n")
 
 
 def test_limit_draws_the_same_questions_in_order() -> None:
@@ -163,6 +170,7 @@ def test_report_tells_how_unanswerable_questions_are_ranked() -> None:
     ]
     figures = eval_report.build_eval_report(dataset(), EvalOptions(), Settings(), told)
     assert figures["answerable_auroc"] == {"score": 0.5, "answerable": 1.0}
+    assert figures["foreign"] == 1
     assert eval_report.build_eval_report(dataset(), EvalOptions(), Settings(), [])["answerable_auroc"]["score"] is None
 
 
@@ -184,6 +192,8 @@ def test_foreign_questions_are_asked_of_another_collection() -> None:
         != with_cross_collection_questions(both, 3, seed=4)
     )
     assert len(with_cross_collection_questions(both, 50).questions) == len(mine) + 10
+    chosen = EvalOptions(categories=("uncategorised",), unscored=True)
+    assert len(select_questions(with_cross_collection_questions(both, 3), chosen)) == len(mine) + 6
     with pytest.raises(InvalidInputError, match="two collections"):
         with_cross_collection_questions(dataset(question(1)), 3)
 
