@@ -13,7 +13,7 @@ from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.recovery.recovery import CHUNK
 from recall_loop.memory.store.tables import record_queries, retention, versions
 from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import NOTHING, InvalidInputError
 from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.types import ContentType, ScopeMode
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 # For callers from Python, over HTTP and MCP, and for those of the command line.
 _WHAT_TO_FORGET = (
-    "filters, a rule or content types, at least one of them; everything of a user, an agent, a conversation or a "
-    "tenant is erased instead (`erase`, POST /api/memory/erasure, `recall-loop store delete`)"
+    "filters, a rule or content types; all of a user, an agent, a conversation or a tenant goes by `erase` "
+    "(on the command line `store delete`)"
 )
 
 
@@ -91,7 +91,7 @@ def forgettable(
     if filters is not None and filters.min_similarity is not None:
         raise InvalidInputError("min_similarity", filters.min_similarity, "none: it is of results, not of records")
     if rule is None and content_types is None and (filters is None or filters == Filters()):
-        raise InvalidInputError("filters", None, _WHAT_TO_FORGET)
+        raise InvalidInputError("filters", NOTHING, _WHAT_TO_FORGET)
     if filters is not None and filters.include_superseded is None:
         filters = filters.model_copy(update={"include_superseded": True})
     predicate = compile_predicate(scope, filters, content_types, dialect=dialect)

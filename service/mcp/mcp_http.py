@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.core.deadline import RequestExecutor, current_executor
 from recall_loop.service.mcp.mcp_server import McpContext, make_mcp_server
 from recall_loop.service.mcp.mcp_tools import ToolContext
@@ -29,41 +31,51 @@ class McpEndpoint:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._sessions: StreamableHTTPSessionManager | None = None
+        self._sessions: Mapping[bool, StreamableHTTPSessionManager] = {}
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Serve until the block ends."""
-        self._sessions = StreamableHTTPSessionManager(
-            make_mcp_server(_resolve_caller, self._context),
+        sessions = {writable: self._make_sessions(writable) for writable in (True, False)}
+        async with AsyncExitStack() as stack:
+            for each in sessions.values():
+                await stack.enter_async_context(each.run())
+            self._sessions = sessions
+            try:
+                yield
+            finally:
+                self._sessions = {}
+
+    def _make_sessions(self, writable: bool) -> StreamableHTTPSessionManager:
+        return StreamableHTTPSessionManager(
+            make_mcp_server(self._resolve_caller, self._context, writable=writable),
             stateless=True,
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=self._service.config.max_body_bytes,
         )
-        try:
-            async with self._sessions.run():
-                yield
-        finally:
-            self._sessions = None
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if self._sessions is None:
+        if not self._sessions:
             raise not_running_problem()
         require_media_type(Headers(scope=scope))
         scope["state"]["work"] = current_executor()
-        await self._sessions.handle_request(scope, receive, send)
+        writable = self._permitted(scope["state"]["caller"]).has_role(KeyRole.WRITE)
+        await self._sessions[writable].handle_request(scope, receive, send)
+
+    def _permitted(self, caller: Caller) -> Caller:
+        """Return the caller with what it may do here: where nothing is written, its key's role may be more."""
+        return replace(caller, role=KeyRole.READ) if self._service.read_only else caller
+
+    def _resolve_caller(self, context: McpContext) -> tuple[Caller, RequestExecutor]:
+        """Return the caller that the middleware has authenticated, and the request's executor."""
+        state: Any = context.request.state  # type: ignore[union-attr]
+        return self._permitted(state.caller), state.work
 
     def _context(self, caller: Caller) -> ToolContext:
         service = self._service
         scope = Scope(tenant=caller.tenant)
         return ToolContext(service.store, service.settings, scope, caller, service.llm, service.record_result)
-
-
-def _resolve_caller(context: McpContext) -> tuple[Caller, RequestExecutor]:
-    """Return the caller that the middleware has authenticated, and the request's executor."""
-    state: Any = context.request.state  # type: ignore[union-attr]
-    return state.caller, state.work
 
 
 def mcp_route(endpoint: McpEndpoint, path: str) -> Route:

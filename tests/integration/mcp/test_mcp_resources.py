@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from mcp import MCPError
 
+from recall_loop.service.access.api_keys import KeyRole, add_key
+from recall_loop.state.settings.settings import Settings
 from tests.integration.mcp.mcp_clients import READ_TOOLS, client_of, data, ids, spoken
+from tests.service_server import running_service
 
 
 async def test_memories_are_resources_newest_first(served):
@@ -81,3 +84,14 @@ async def test_a_prompt_tells_when_to_remember_and_when_to_recall(served):
     assert begun.content.text == plain.content.text + (
         "\nBegin now: call `retrieve` for what matters to this task, then do it.\n\nPaint the jetty.\n"
     )
+
+
+async def test_a_service_that_only_reads_offers_nothing_that_writes_whatever_the_key_may(folder, embedder):
+    """Proves: OPS-6."""
+    keys = folder.parent / "keys.json"
+    config, settings = {"read_only": True, "keys_file": keys}, Settings(store_path=str(folder))
+    key = {"admin": add_key(keys, "isle", KeyRole.ADMIN)[1]}
+    with running_service(config=config, settings=settings, embedder=embedder) as service:
+        async with client_of((service, key), "admin") as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} == READ_TOOLS
+            assert "`add`" not in client.instructions
