@@ -94,7 +94,7 @@ def _outcome(mail: Message, moment: datetime | None) -> dict[str, Any] | LeftOut
     subject = _header(mail, "Subject")
     references = re.findall(r"<([^<>\s]+)>", f"{_header(mail, 'References')} {_header(mail, 'In-Reply-To')}")
     # What an answer is about stands in the mail that it answers.
-    text = "\n\n".join(filter(None, ("" if references else subject, clean_text(written_text(mail)))))
+    text = "\n\n".join(filter(None, ("" if references else subject, clean_text(written_text(mail, subject)))))
     if not text:
         return _EMPTY
     (name, address), *_ = [*_people(mail, "From"), ("", "")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from email.message import Message
 from html.parser import HTMLParser
+from itertools import groupby
 
 _UNSEEN_TAGS = frozenset(("style", "script", "head", "title"))
 _QUOTES = frozenset(("blockquote",))
@@ -17,16 +18,44 @@ _SOFT_BREAK = re.compile(r"(?<!\n--) \n")
 _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
 # Conditions of Outlook, and what the parser refuses where it is damaged.
 _SECTION = re.compile(r"<!\[[^>]*>?")
+_REPEATED_HEADER = re.compile(r"[ \t]*\*?[^\W\d_][^:\n]{0,30}:\*?(?:[ \t\xa0](.*))?")
+_LEAST_HEADERS = 4  # from, when, to, subject
+_CLOCK = re.compile(r"\d[:.]\d\d")
+_RULE = re.compile(r"[ \t]*[-_]{3}")
 _EMPTY_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
 
-def written_text(mail: Message) -> str:
-    """Return what the sender wrote: of an answer the text without quotations, unless nothing would be left."""
+def written_text(mail: Message, subject: str = "") -> str:
+    """Return what the sender wrote: of an answer the text without quotations, unless nothing would be left.
+
+    `subject` is the mail's own: by it the headers of a mail that Outlook repeats below the answer are known.
+    """
     text = "\n\n".join(filter(None, _texts(mail)))
     own = _SIGNATURE.sub("", text)
     if mail.get("In-Reply-To") or mail.get("References"):
-        own = _without_quotations(own)
+        own = _without_quotations(_above_repeated_mail(own, subject))
     return _tidy(own) or _tidy(text)
+
+
+def _above_repeated_mail(text: str, subject: str) -> str:
+    """Return the text above the answered mail, whose headers in whatever language have a time and the subject."""
+    lines = text.split("\n")
+    for headed, group in groupby(range(len(lines)), lambda at: _REPEATED_HEADER.fullmatch(lines[at]) is not None):
+        places = list(group)
+        values = [_REPEATED_HEADER.sub(r"\1", lines[at]).strip() for at in places] if headed else []
+        topics = [_topic(value) for value in values]
+        if len(values) >= _LEAST_HEADERS and any(map(_CLOCK.search, values)) and subject and _topic(subject) in topics:
+            start = places[0]
+            while start and not lines[start - 1].strip():
+                start -= 1
+            start -= bool(start and _RULE.match(lines[start - 1]))
+            return "\n".join(lines[:start])
+    return text
+
+
+def _topic(subject: str) -> str:
+    """Return a subject without the `Re:` or `AW:` of answers."""
+    return subject.rpartition(": ")[2].casefold()
 
 
 def _without_quotations(text: str) -> str:

@@ -51,6 +51,9 @@ def test_a_mailbox_is_read_mail_by_mail() -> None:
     assert [entry.line for entry in entries(MAILBOX)] == [1, 21]
 
 
+REPEATED = "From: Bob <bob@example.org>\nSent: Monday, May 6, 2024 9:12 AM\nTo: Ada\nSubject: AW: Hut\n"
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -60,6 +63,13 @@ def test_a_mailbox_is_read_mail_by_mail() -> None:
         ("The list:\n> tent\n", "The list:"),
         ("Seven.\n-- \nAda\nHarbour office\n", "Seven."),
         ("> All is quoted.\n", "> All is quoted."),
+        (f"Yes.\n\n-----Original Message-----\n{REPEATED}\nDo you come?\n", "Yes."),
+        (f"Yes.\n\n{REPEATED}\nDo you come?\n", "Yes."),
+        ("Ja.\n\n____\n*Von:* Bob\n*Gesendet:* Mai 2024 09:12\n*An:* Ada\n*Betreff:* Hut\n\nUnd?\n", "Ja."),
+        (
+            "To take:\nTents: 2\nBus: at 9:12\nFrom: Turin\nTo: the hut\n",
+            "To take:\nTents: 2\nBus: at 9:12\nFrom: Turin\nTo: the hut",
+        ),
     ],
 )
 def test_an_answer_is_what_its_sender_wrote(tmp_path: Path, body: str, expected: str) -> None:
