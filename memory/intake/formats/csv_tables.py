@@ -22,6 +22,7 @@ from recall_loop.state.types import MAX_TEXT_CHARS
 _LISTS = ("tags", "source_ids")
 _NUMBERS = ("confidence", "position")
 _FIELDS = frozenset(Fact.model_fields) - {"blocks", "attributes"}
+_CREATED = "created_at"
 _DELIMITERS = ",;\t|"
 _CLEAR_DATES = "a date such as 2024-05-31, or dates written alike one of which shows which number is the month"
 _GUESSED = "the table is not in UTF-8; taken for text of Western Windows (Windows-1252)"
@@ -50,7 +51,7 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
             _, rows = _rows(file, delimiter)
             for number, row in rows:
                 if any(cell.strip() for cell in row):
-                    outcome = _outcome(row, columns, fields, order)
+                    outcome = _outcome(row, _with_clock(row, columns, fields), fields, order)
                     yield SourceItem(number, outcome, _raw(row), warning)
                     warning = None if isinstance(outcome, dict) else warning
         except UnicodeError as error:  # five bytes that Windows-1252 lacks, or half a character of UTF-16
@@ -121,15 +122,24 @@ def _columns(path: Path, columns: list[str]) -> dict[str, str]:
     return found
 
 
+def _with_clock(row: list[str], columns: list[str], fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what stands in each column; of a day and a time of day in two columns both, as the day's."""
+    cells = {name: value for name, cell in zip(columns, row, strict=False) if (value := cell.strip())}
+    day = next((name for name in cells if fields.get(name) == _CREATED), "")
+    for name in list(cells):
+        both = f"{cells.get(day)} {cells[name]}"
+        if name not in fields and folded(name) in COLUMN_NAMES[_CREATED] and is_written_date(both):
+            cells[day] = both
+            del cells[name]
+    yield from cells.items()
+
+
 def _outcome(
-    row: list[str], columns: list[str], fields: dict[str, str], order: DateOrder | None
+    row: list[str], cells: Iterable[tuple[str, str]], fields: dict[str, str], order: DateOrder | None
 ) -> dict[str, Any] | InvalidLine:
     found: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
-    for name, cell in zip(columns, row, strict=False):
-        value = cell.strip()
-        if not value:
-            continue
+    for name, value in cells:
         field = fields.get(name)
         if field is None or (field == "language" and not is_language_code(value.casefold())):
             attributes[name] = value

@@ -23,6 +23,22 @@ def found(path: Path) -> list[Record]:
     return [entry.outcome for entry in iter_entries(path, "auto") if isinstance(entry.outcome, Record)]
 
 
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("Date,Time,Message\n5/13/2024,9:12 PM,A\n5/14/2024,soon,B\n", "2024-05-13 21:12"),
+        ("Uhrzeit;Datum;Nachricht\n21:12;13.05.2024;A\nbald;14.05.2024;B\n", "2024-05-13 21:12"),
+        ("fecha,hora,texto\n2024-05-13,21:12:00,A\n2024-05-14,,B\n", "2024-05-13 21:12"),
+    ],
+)
+def test_a_day_and_a_time_of_day_in_two_columns_are_one_time(tmp_path: Path, text: str, moment: str) -> None:
+    """Proves: MOVE-1 (what is no time of day stays an attribute)."""
+    whole, day = found(table(tmp_path / "table.csv", text.encode()))
+    assert (str(whole.created_at)[:16], whole.attributes) == (moment, {})
+    assert str(day.created_at)[:16] == "2024-05-14 00:00"
+    assert set(day.attributes.values()) <= {"soon", "bald"}
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_a_table_is_read_in_the_encodings_of_excel(tmp_path: Path, encoding: str) -> None:
     """Proves: MOVE-1."""
