@@ -38,7 +38,10 @@ def check_store(store: object) -> None:
         InvalidInputError: it isn't.
     """
     if not hasattr(store, "view"):
-        raise InvalidInputError("store", store, "a MemoryStore, such as `store` of a Memory")
+        allowed = "a MemoryStore, such as `store` of a Memory"
+        if isinstance(store, str | Path):
+            allowed += "; a folder or an address is the `path` of Memory(…) and of MemoryStore.open(…)"
+        raise InvalidInputError("store", store, allowed)
 
 
 def checked_place(place: object, field: str = "path") -> str | Path:

@@ -10,7 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.chroma.chroma_server import is_server_note
+from recall_loop.memory.store.chroma.chroma_clients import await_answer
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer, is_server_note
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.files.store_place import checked_place, shown_place
 from recall_loop.memory.store.moving.copied_tables import TABLES, CopiedTable, TableSum, sum_table
@@ -84,8 +85,11 @@ def move_store(
         InvalidInputError: one of them is no place, or the target holds a store.
         EmbedderMismatchError: the store was made with another embedder; nothing was copied.
         StoreLockedError: another process writes one of the folders.
-        StoreUnavailableError: one of them can't be read or written, or the sides differ.
+        StoreUnavailableError: one of them can't be read or written, the Chroma server doesn't answer, or the sides
+            differ.
     """
+    if url is not None:  # before anything is copied, which may take hours
+        _check_server(url)
     origin, goal, chosen = checked_place(source, "source"), checked_place(target, "target"), as_embedder(embedder)
     with held_source(origin) as from_, held_target(goal, from_) as to:
         check_embedder(shown_place(origin), marker_of(from_), chosen)
@@ -96,6 +100,14 @@ def move_store(
         moving.finish()
     _index_vectors(goal, chosen, url)
     return MoveReport(sums, resumed, moving.ended)
+
+
+def _check_server(url: str) -> None:
+    try:
+        await_answer(ChromaServer(url))
+    except OSError as error:
+        words = "Chroma's server gives no answer; nothing was copied"
+        raise StoreUnavailableError(f"{url}: {words} ({error})", told=words) from error
 
 
 def _index_vectors(goal: Path | str, embedder: Embedder, url: str | None) -> None:

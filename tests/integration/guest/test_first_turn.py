@@ -124,3 +124,9 @@ def test_a_memory_is_no_store_but_has_one(build: Any) -> None:
         with pytest.raises(InvalidInputError, match="a MemoryStore, such as `store` of a Memory"):
             build(memory)
         build(memory.store)
+
+
+def test_a_path_in_place_of_a_store_is_told_where_paths_go() -> None:
+    """Proves: SEARCH-2."""
+    with pytest.raises(InvalidInputError, match=r"got './kept'; allowed: a MemoryStore.*the `path` of Memory\(…\)"):
+        Memory(store="./kept")  # type: ignore[arg-type]

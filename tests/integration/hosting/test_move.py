@@ -273,6 +273,15 @@ def test_what_can_not_be_moved(folder: Path, address: str, tmp_path: Path, embed
     assert not (tmp_path / "new" / "sidecar.sqlite3").exists()
 
 
+def test_a_chroma_server_that_does_not_answer_is_told_before_anything_is_copied(
+    folder: Path, tmp_path: Path, embedder: MiniLmEmbedder
+) -> None:
+    """Proves: HOST-4."""
+    with pytest.raises(StoreUnavailableError, match=r"Chroma's server gives no answer; nothing was copied"):
+        move_store(folder, tmp_path / "new", embedder=embedder, url="http://127.0.0.1:9")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_store_is_not_moved_to_itself(folder: Path, address: str, embedder: MiniLmEmbedder) -> None:
     """Nor is its own lock waited for, by whatever name it is called. Proves: HOST-4."""
     MemoryStore.open(address, embedder=embedder).close()
