@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.compounds import COMPOUNDING, CompoundVocabulary, with_compounds
+from recall_loop.memory.search.query.compounds import COMPOUNDING, CompoundVocabulary, with_compounds, with_joined
 from recall_loop.memory.search.query.fuzzy import corrected_query, expand_query
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.search.query.parsed_queries import ParsedQuery
@@ -141,7 +141,9 @@ def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[Term
         vocabulary = ReadableVocabulary(whole, readable.frequency_within)
         groups = expand_query(query.text, vocabulary, level, query.options.language)
         corrected = corrected_query(query.embedded_text, vocabulary, level)
-    if (query.options.language or text_language(query.text)) in COMPOUNDING:
+    language = query.options.language or text_language(query.text)
+    groups = with_joined(groups, query.text, language, readable.frequency_within)
+    if language in COMPOUNDING:
         compounds = readable.derived_from_vocabulary(CompoundVocabulary)
         groups = with_compounds(groups, compounds, readable.frequency_within)
     return groups + query.time_groups, corrected

@@ -123,3 +123,35 @@ def test_compounds_are_those_of_rows_that_may_be_read():
         hits = search(store, "Wo liegt der Schlüssel?", scope=Scope(user_id="ines"), params=words).hits
         assert [hit.record.id for hit in hits] == ["ines"]
         assert not search(store, "Is that the boat?", scope=Scope(user_id="ines"), params=words).hits
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("OrderService.cancelOrder sends a mail.", "What does cancel order do?"),
+        ("getUserByName ignores case.", "the get user by name function"),
+        ("The potluck is at Ada's.", "Where is the pot luck?"),
+    ],
+)
+def test_neighbouring_words_find_what_is_written_as_one(text, query):
+    """Such as names in code. Proves: OPEN-4, SEARCH-1."""
+    others = ["The order of the chapters is new.", "A user has one name.", "Luck is blind."]
+    with MemoryStore.in_memory(embedder=_EnglishOnly()) as store:
+        store.upsert([{"id": f"o{at}", "kind": "archival", "text": other} for at, other in enumerate(others)])
+        store.upsert([{"id": "said", "kind": "archival", "text": text}])
+        assert "said" in [hit.record.id for hit in search(store, query, params=SearchParams(mode=SearchMode.FTS)).hits]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("My therapist is kind.", "the rapist"),
+        ("Row 110 is empty.", "release 1.10"),
+        ("The houseboat leaks.", "boat house"),
+    ],
+)
+def test_words_are_not_joined_with_stop_words_and_numbers(text, query):
+    """Proves: OPEN-4, SEARCH-1."""
+    with MemoryStore.in_memory(embedder=_EnglishOnly()) as store:
+        store.upsert([{"id": "said", "kind": "archival", "text": text}])
+        assert not search(store, query, params=SearchParams(mode=SearchMode.FTS)).hits
