@@ -4,9 +4,6 @@ A question about nuts ("Nüsse") is about hazelnuts ("Haselnüsse"), and choir p
 meets. No dictionary tells where a compound is to be split; the stems that the memory has tell it: one that ends as the
 query's stem does, with three letters or more ahead of it, or begins so. The other way round a query's compound finds
 its own first and last word: whoever asks for the dentist's appointment ("Zahnarzttermin") may have noted "Zahnarzt".
-
-In every language neighbouring words of a query also find what is written as one, if the memory has it: "cancel order"
-is what the function `cancelOrder` does.
 """
 
 from __future__ import annotations
@@ -16,19 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.search.query.spelling import has_digit
-from recall_loop.text.words.stemming import stem as stem_of
-from recall_loop.text.words.tokens import words
 
 COMPOUNDING = frozenset({"da", "de", "et", "fi", "hu", "nb", "nl", "nn", "no", "sv"})
 """Languages that write compounds as one word."""
 MOST_COMPOUNDS = 8
 # The last part of a compound is what it is, the first one only what it has to do with.
 LAST_WEIGHT, FIRST_WEIGHT = 0.6, 0.4
-JOINED_WEIGHT = 0.8
 _SHORTEST, _LEAST_REST = 4, 3
 # Compounds of one stem that are looked at.
 _MOST_COMPARED = 100
-_MOST_JOINED, _MOST_WORDS = 4, 64
 _LAST_LETTER = "\U0010ffff"
 
 
@@ -94,39 +87,3 @@ def _parts(stem: str, count: Callable[[Collection[str]], Mapping[str, int]]) -> 
     rows = count([*first, *last]) if first else {}
     longest = (next((part for part in parts if rows[part]), "") for parts in (first, last))
     return [part for part in longest if part]
-
-
-def with_joined(
-    groups: Sequence[TermGroup], text: str, language: str, count: Callable[[Collection[str]], Mapping[str, int]]
-) -> list[TermGroup]:
-    """Return groups of stems with the words as one that two to four neighbours make, of which two are looked up.
-
-    Args:
-        groups: those of a query.
-        text: the query.
-        language: by which its words are stemmed.
-        count: returns for stems the number of rows that have each, of those that may be read.
-    """
-    made = _joined(words(text)[:_MOST_WORDS], {group.stem for group in groups}, language)
-    rows = count(list(made)) if made else {}
-    known = {joined: parts for joined, parts in made.items() if rows[joined]}
-    return [
-        group._replace(variants=(*group.variants, *((one, JOINED_WEIGHT) for one in known if group.stem in known[one])))
-        for group in groups
-    ]
-
-
-def _joined(told: Sequence[str], looked_up: Collection[str], language: str) -> dict[str, list[str]]:
-    """Return by its stem what each two to four neighbours are as one word, with those of their stems that count.
-
-    Numbers are left out (1.10 is not 110), and so are letters without case, as in Chinese: nobody writes so there.
-    """
-    stems = [stem_of(word, language) for word in told]
-    cased = [word.isalpha() and word != word.upper() for word in told]
-    made: dict[str, list[str]] = {}
-    for length in range(2, _MOST_JOINED + 1):
-        for at in range(len(told) - length + 1):
-            parts = [stem for stem in stems[at : at + length] if stem in looked_up]
-            if len(parts) > 1 and all(cased[at : at + length]):
-                made[stem_of("".join(told[at : at + length]), language)] = parts
-    return made

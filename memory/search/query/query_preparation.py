@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.compounds import COMPOUNDING, CompoundVocabulary, with_compounds, with_joined
+from recall_loop.memory.search.query.code_names import with_spellings
+from recall_loop.memory.search.query.compounds import COMPOUNDING, CompoundVocabulary, with_compounds
 from recall_loop.memory.search.query.fuzzy import corrected_query, expand_query
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.search.query.parsed_queries import ParsedQuery
@@ -142,7 +143,7 @@ def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[Term
         groups = expand_query(query.text, vocabulary, level, query.options.language)
         corrected = corrected_query(query.embedded_text, vocabulary, level)
     language = query.options.language or text_language(query.text)
-    groups = with_joined(groups, query.text, language, readable.frequency_within)
+    groups = with_spellings(groups, query.text, language, readable.frequency_within)
     if language in COMPOUNDING:
         compounds = readable.derived_from_vocabulary(CompoundVocabulary)
         groups = with_compounds(groups, compounds, readable.frequency_within)

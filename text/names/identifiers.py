@@ -1,0 +1,134 @@
+"""Identifiers in a text: error codes, tickets, versions, ports, files, names in code; and the texts that have them.
+
+An identifier is what it is to the letter: E2001 isn't E1042, and 1.10 isn't 1.1. Only its spelling varies: `v1.10` is
+1.10, and `parseConfig`, `parse_config` and "parse config" are one name. It is told by its form alone:
+
+- letters with digits behind them (E1042, PROJ-123), or seven or more characters of a hexadecimal id;
+- numbers of three digits, and with a full stop, that count nothing: "port 8080", "Python 3.12", but not "3.5 miles".
+  Years are none. One of two digits, or one that may count something, may be one: "exit code 137 means", "sprint 14";
+- words joined by underscores, or by a capital inside (`retryLimit`), flags (`--no-cache`), branches, and file names.
+
+`RetryLimit` is none here, since companies and people are written so.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from recall_loop.text.time.time_expressions import without_times
+from recall_loop.text.words.folding import UNSPACED
+from recall_loop.text.words.languages import stop_words
+from recall_loop.text.words.tokens import text_language, words
+
+# Only between parts of two letters or more: iPhone and PhD are one word, APIs is a plural.
+_HUMP = re.compile(r"(?<=[A-Za-z0-9][a-z0-9])(?=[A-Z][A-Za-z])|(?<=[A-Z][A-Z])(?=[A-Z][a-z]{2})")
+_IN_CODE = re.compile(r"\w+", re.ASCII)
+_AROUND = " \"'`()[]{}<>,;:!?*\u201c\u201d\u2018\u2019\u00bb\u00ab\u3002\uff1f\uff0c"
+_RUN = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[\w.,/#$%'\u2019\u20ac\u00a3+-])+")
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
+_CODE = re.compile(r"[A-Z]+-?\d[A-Z0-9-]*", re.IGNORECASE)
+_NUMBERED = re.compile(r"([A-Z]{3,})-(\d+)", re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}", re.IGNORECASE)
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_CAMEL = re.compile(r"[a-z]+[a-z0-9]+(?:[A-Z][A-Za-z0-9]+)+")
+_FLAG = re.compile(r"--[A-Za-z][\w-]+")
+_BRANCH = re.compile(r"[\w-]+(?:/[\w-]+)*/\w+(?:-\w+)+")
+_FILE = re.compile(r"([\w-]{2,}(?:\.[\w-]+)*|)\.([a-z][a-z0-9]{0,4})")
+_PART = re.compile(r"[^\W\d_]+|\d+")
+_BEGINS, _ENDS, _BETWEEN = r"(?<!\w)", r"(?!\w)", r"[\W_]{0,2}"
+_LEAST_DIGITS = 3
+_LEAST_HEXADECIMAL = 7
+
+
+def spelt_apart(text: str) -> str:
+    """Return a text with a blank between the words of names in code such as `parseConfig`."""
+    return _HUMP.sub(" ", text)
+
+
+def other_spellings(text: str) -> str:
+    """Return the names in code of a text once in several words and once in one; "" where it has none."""
+    if not _is_several(text):
+        return ""
+    found = (name.strip("_") for name in _IN_CODE.findall(text))
+    return " ".join(f"{spelt_apart(name)} {name.replace('_', '')}" for name in found if _is_several(name))
+
+
+def _is_several(name: str) -> bool:
+    return "_" in name or _HUMP.search(name) is not None
+
+
+class Identifier(NamedTuple):
+    """What finds an identifier in a text however it is spelt there, and what finds others of its kind.
+
+    `others` are those with another number (E1042 beside E2001); None where the kind doesn't tell. One that `may_count`
+    may be a mere amount: only where there are others does it matter that it isn't there.
+    """
+
+    spelt: re.Pattern[str]
+    others: re.Pattern[str] | None = None
+    may_count: bool = False
+
+
+@lru_cache(maxsize=256)
+def find_identifiers(text: str) -> tuple[Identifier, ...]:
+    """Return the identifiers in a text."""
+    runs = [_POSSESSIVE.sub("", run.strip(_AROUND)) for run in _RUN.findall(text)]
+    bare, beside_times = [run.rstrip(".").lstrip("#") for run in runs], without_times(text)
+    named = [(at, each) for at, each in enumerate(bare) if each and each in beside_times]
+    found = (_number(text, runs, at) if _VERSION.fullmatch(each) else _name(each) for at, each in named)
+    return tuple(filter(None, found))
+
+
+def _number(text: str, runs: list[str], at: int) -> Identifier | None:
+    """Return a number; None where it is a year, short, or no more than an amount."""
+    run, before, after = runs[at], *(runs[at - 1 : at] or [""]), *(runs[at + 1 : at + 2] or [""])
+    number, stop = run.strip("vV#."), stop_words(text_language(text))
+    told = before if before.isalpha() and not stop.issuperset(words(before)) else ""
+    general = re.sub(r"\d+", r"\\d+", re.escape(number)) if "." in number else rf"\d{{{len(number)}}}"
+    spelt = _compiled(rf"(?<!\d)(?<!\d\.){number.replace('.', '[.:]')}(?!\d)")  # 10.30 may be an hour
+    others = _compiled(rf"{_BEGINS}{told}{_BETWEEN}v?\d" if told else rf"(?<![\d.]){general}(?!\d)")
+    if run[:1] in "vV#" or number.count(".") > 1:
+        return Identifier(spelt, others)
+    if len(number) < _LEAST_DIGITS - 1 or _YEAR.fullmatch(number):
+        return None
+    counts = not stop.issuperset(words(after)[:1])
+    if len(number) >= _LEAST_DIGITS and (not counts or before[:1].isupper()):
+        return Identifier(spelt, others)
+    return Identifier(spelt, others, may_count=True) if told else None
+
+
+def _name(written: str) -> Identifier | None:
+    """Return an identifier that is no mere number; None where a run of characters is none."""
+    if _HEXADECIMAL.fullmatch(written):
+        return Identifier(_compiled(_BEGINS + written[:_LEAST_HEXADECIMAL]))  # it may be cut short on either side
+    if _CODE.fullmatch(written):
+        numbered = _NUMBERED.fullmatch(written)
+        # What has the name without any number may well mean the same: COVID-19.
+        bare = rf"|{_BEGINS}{numbered[1]}{_ENDS}(?!{_BETWEEN}\d)" if numbered else ""
+        return Identifier(_compiled(_whole(_spelt(written)) + bare), _compiled(_BEGINS + _spelt(written, r"\d+")))
+    if any(form.fullmatch(written) for form in (_CAMEL, _FLAG, _BRANCH)):
+        return Identifier(_compiled(_whole(_spelt(written))))
+    last = written.rpartition("/")[2]
+    if named := _FILE.fullmatch(last):
+        name, ending = _spelt(named[1]), named[2]
+        # Without its ending it may be the same file, but not with another one.
+        with_name = rf"{_BEGINS}{name}(?:{_BETWEEN}{ending}{_ENDS}|{_ENDS}(?!\.\w))"
+        return Identifier(_compiled(with_name if name else rf"\.{ending}{_ENDS}"))
+    return Identifier(_compiled(_whole(_spelt(last)))) if "_" in last.strip("_") else None
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.ASCII)
+
+
+def _spelt(written: str, number: str | None = None) -> str:
+    """Return what finds words and numbers, however they are joined; `number` stands for each of the numbers."""
+    parts = _PART.findall(spelt_apart(written))
+    return _BETWEEN.join(number if number and part.isdigit() else part for part in parts)
+
+
+def _whole(pattern: str) -> str:
+    return _BEGINS + pattern + _ENDS
