@@ -30,6 +30,7 @@ from recall_loop.policy.evidence.statements import (
 from recall_loop.policy.facts.persons.asked_persons import AskedPerson, asked_by_name, asked_person, known_author
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
+from recall_loop.policy.question.asked_identifiers import has_asked_identifier, lacks_identifier
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import AgentState
@@ -95,6 +96,7 @@ class RunContext:
     _stating: dict[str, tuple[str, bool]] = field(default_factory=dict)
     _stated: dict[str, tuple[PoolEntry, PoolEntry]] = field(default_factory=dict)
     _asked_person: AskedPerson | None = None
+    _knows_identifier: bool = False
 
     @property
     def wants_answer(self) -> bool:
@@ -166,10 +168,11 @@ class RunContext:
         return holds_asked_kind(self.question, entry)
 
     def _note_asked_person(self, entries: Iterable[PoolEntry]) -> None:
-        """Note whom the question is about, where somebody else's statement is plainly no answer."""
+        """Note whom the question is about, where somebody else's statement is plainly no answer; or of what thing."""
         asked = self._find_asked_person(entries)
-        if asked != self._asked_person:
-            self._asked_person = asked
+        known = any(has_asked_identifier(self.question, each["record"]) and self.states(each) for each in entries)
+        if asked != self._asked_person or known != self._knows_identifier:
+            self._asked_person, self._knows_identifier = asked, known
             self._supported.clear()
             self._stated.clear()
 
@@ -188,7 +191,9 @@ class RunContext:
         return asked and replace(asked, author=known_author(self.request.question.author, entries))
 
     def tells_of_another(self, entry: PoolEntry) -> bool:
-        """Tell whether a record is about somebody else than the question."""
+        """Tell whether a record is about somebody else than the question, or about another thing than it names."""
+        if lacks_identifier(self.question, entry, known=self._knows_identifier):
+            return True
         asked = self._asked_person
         if asked is None or asked.said(entry):
             return False

@@ -4,7 +4,7 @@ A request has facets: each name (weight 2), each noun phrase (1), each time (1.5
 (1). Question words are not facets. A facet must be supported by one record, never by pieces of several. If the
 question has names, that record's window must hold at least one of them (the anchor).
 
-- name: all its stems occur in the window, or are the author, subject or label;
+- name: all its stems occur in the window, or are the author, subject or label; a name in code in any spelling;
 - phrase: two thirds of its stems, or their synonyms, occur in the window; a synonym of several words ("belongs to" for
   "owns") word by word, and one that tells it from the other side with its preposition at some distance ("bought the
   barn from" for "sold"), so that an asked relation is covered in whatever words it is told;
@@ -30,6 +30,7 @@ from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import Facet, PoolEntry
+from recall_loop.text.names.identifiers import other_spellings, spelt_apart
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.languages import ENGLISH
@@ -162,7 +163,9 @@ class FacetMatcher:
         times, language = question.times, question.language
         kinds = [(index, facet, facet["kind"]) for index, facet in enumerate(facets)]
         by_text = {time.text: time for time in reversed(times)}
-        self._names = [(index, frozenset(facet["terms"])) for index, facet, kind in kinds if kind == NAME]
+        names = [(index, facet) for index, facet, kind in kinds if kind == NAME]
+        self._names = [(index, frozenset(facet["terms"])) for index, facet in names]
+        self._names += [(index, _terms(spelt_apart(facet["text"]), language)) for index, facet in names]
         self._phrases = [(index, facet) for index, facet, kind in kinds if kind == PHRASE]
         self._times = [(index, by_text.get(facet["text"])) for index, facet, kind in kinds if kind == TIME]
         self._answers = [(index, facet["text"]) for index, facet, kind in kinds if kind == ANSWER]
@@ -261,7 +264,8 @@ def entry_window_terms(entry: PoolEntry) -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def _terms(text: str, language: str | None = None) -> frozenset[str]:
-    return frozenset(index_stems(text, language))
+    spellings = other_spellings(text)
+    return frozenset(index_stems(text, language) + (index_stems(spellings, language) if spellings else []))
 
 
 def entry_entities(entry: PoolEntry) -> tuple[str, ...]:

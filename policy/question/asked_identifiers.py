@@ -1,0 +1,56 @@
+"""Whether a record tells of the identifiers that are asked for: E1042 explains no E2001 (CONF-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.state.types import SpeechAct
+from recall_loop.text.names.identifiers import Identifier, find_identifiers
+from recall_loop.text.speech.speech_acts import find_speech_acts
+
+_FIELDS = ("text", "subject", "object", "label", "author", "session", "conversation_id", "agent_name")
+
+
+@lru_cache(maxsize=256)
+def _asked(text: str) -> tuple[Identifier, ...]:
+    """Return the identifiers in what a text asks, or in all of it if it asks nothing."""
+    acts = find_speech_acts(text)
+    asking = "".join(text[each.start : each.end] for each in acts if each.act is not SpeechAct.STATEMENT)
+    return find_identifiers(asking or text)
+
+
+def has_asked_identifier(question: AnalysedQuestion, record: Mapping[str, Any]) -> bool:
+    """Tell whether a record has an identifier that is asked for, and that is no mere amount."""
+    asked = [each for each in _asked(question.text) if not each.may_count]
+    return bool(asked) and _has_any(asked, _told(record))
+
+
+def lacks_identifier(question: AnalysedQuestion, entry: PoolEntry, *, known: bool) -> bool:
+    """Tell whether a question asks for identifiers, of which a record has none and can't be meant all the same.
+
+    It can't if it has another one of the kind, or if nothing that was found has any of them: what goes on where another
+    record left off needn't repeat it.
+
+    Args:
+        question: what is asked.
+        entry: the record.
+        known: whether any record has an identifier that is asked for.
+    """
+    asked = _asked(question.text)
+    if not asked or _has_any(asked, told := _told(entry["record"])):
+        return False
+    if any(each.others is not None and each.others.search(told) for each in asked):
+        return True
+    return not known and not all(each.may_count for each in asked) and not _has_any(asked, entry["window"])
+
+
+def _has_any(asked: Sequence[Identifier], text: str) -> bool:
+    return any(each.spelt.search(text) for each in asked)
+
+
+def _told(record: Mapping[str, Any]) -> str:
+    return "\n".join([*filter(None, map(record.get, _FIELDS)), *record.get("tags", ())])
