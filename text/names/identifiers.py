@@ -76,10 +76,11 @@ class Identifier(NamedTuple):
 def find_identifiers(text: str) -> tuple[Identifier, ...]:
     """Return the identifiers in a text."""
     runs = [_POSSESSIVE.sub("", run.strip(_AROUND)) for run in _RUN.findall(text)]
-    bare, beside_times = [run.rstrip(".").lstrip("#") for run in runs], without_times(text)
-    named = [(at, each) for at, each in enumerate(bare) if each and each in beside_times]
-    found = (_number(text, runs, at) if _VERSION.fullmatch(each) else _name(each) for at, each in named)
-    return tuple(filter(None, found))
+    bare = [run.rstrip(".").lstrip("#") for run in runs]
+    made = [_number(text, runs, at) if _VERSION.fullmatch(each) else _name(each) for at, each in enumerate(bare)]
+    found = [(written, identifier) for written, identifier in zip(bare, made, strict=True) if identifier is not None]
+    beside_times = without_times(text) if found else ""
+    return tuple(identifier for written, identifier in found if written in beside_times)
 
 
 def _number(text: str, runs: list[str], at: int) -> Identifier | None:
