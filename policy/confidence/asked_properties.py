@@ -38,6 +38,8 @@ class AskedProperty(StrEnum):
     RESIDENCE = "residence"
     COLOUR = "colour"
     PHONE = "phone"
+    EMAIL = "email"  # before the address: "email address"
+    ADDRESS = "address"
     BREED = "breed"
     MEASURE = "measure"
     WISH = "wish"
@@ -47,6 +49,8 @@ class AskedProperty(StrEnum):
 _KINDS = {AskedProperty.BIRTHDAY: AnswerKind.DATE, AskedProperty.AGE: AnswerKind.NUMBER}
 
 _WITH_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
+# A time's digits tell none of them.
+_NUMBERED = frozenset({AskedProperty.PHONE, AskedProperty.ADDRESS})
 # Patterns that those of all languages share, by the name that stands in braces for them.
 _SHARED = ("breed", "measure")
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -83,7 +87,7 @@ def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
     """
     if language not in _lists():
         return []
-    folded = fold(without_times(text) if wanted is AskedProperty.PHONE else text)  # "12.6. at 9:30" is no number
+    folded = fold(without_times(text) if wanted in _NUMBERED else text)  # "12.6. at 9:30" is no number
     found = [told.start() for told in _pattern(language, wanted, "told").finditer(folded)]
     if wanted is AskedProperty.JOB:
         return [*found, *_find_occupations(text, language)]

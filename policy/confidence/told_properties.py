@@ -47,7 +47,12 @@ _OWNS = ("'s", "’s")
 _AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
 _ATTRIBUTED = _AGES | {AskedProperty.JOB}
 # Of these a relative's is surely not that of somebody else, of whom nothing is told.
-_PERSONAL = _ATTRIBUTED | {AskedProperty.PHONE, AskedProperty.RESIDENCE}
+_PERSONAL = _ATTRIBUTED | {
+    AskedProperty.PHONE,
+    AskedProperty.EMAIL,
+    AskedProperty.ADDRESS,
+    AskedProperty.RESIDENCE,
+}
 
 
 def property_of(question: AnalysedQuestion) -> AskedProperty | None:
@@ -79,6 +84,8 @@ def is_about(subject: frozenset[str], entry: PoolEntry) -> bool:
     if not subject.isdisjoint(entry_terms(entry)):
         return True
     text = entry["record"]["text"]
+    if text_language(text) == CHINESE and any(len(term) > 1 and term in text for term in subject):
+        return True  # no blanks tell its words apart, so that a rare name may be taken for part of one
     known = person_words().get(text_language(text))
     refers = known is None or not known.third.isdisjoint(words(text))
     return refers and not subject.isdisjoint(entry_window_terms(entry))
