@@ -33,7 +33,7 @@ from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.text.names.identifiers import other_spellings, spelt_apart
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import says_when
-from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.languages import ENGLISH, going_words
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import index_stems, stem_line, stems, words
@@ -64,7 +64,9 @@ def extract_facets(question: AnalysedQuestion) -> list[Facet]:
     facets = [_facet(name, NAME, language) for name in question.names]
     asked = words(question.text)
     verbs = {first: f"{first} {second}" for first, second in pairwise(asked) if second in _PREPOSITIONS}
-    facets += [_facet(phrase, PHRASE, language, question.table, verbs) for phrase in question.phrases]
+    going = going_words(language)
+    phrases = [phrase for phrase in question.phrases if not going.issuperset(words(phrase))] or question.phrases
+    facets += [_facet(phrase, PHRASE, language, question.table, verbs) for phrase in phrases]
     facets += [_facet(time.text, TIME, language) for time in question.times]
     if question.asked:
         facets.append(_facet(question.asked.value, ANSWER, ENGLISH))
@@ -80,6 +82,8 @@ def _facet(
 ) -> Facet:
     """Return a facet; `verbs` are words of the question with the prepositions behind them (looks: looks after)."""
     terms = list(dict.fromkeys(stems(text, language)))
+    if kind == PHRASE:
+        terms = _matter(text, terms, language)
     asked = (word for word in words(text) if stem(word, language) in terms) if kind == PHRASE else ()
     synonyms = {
         term: sorted({*_alternatives(word, table, verbs.get(word)), *other_forms(term, language)})
@@ -92,6 +96,12 @@ def _facet(
         "alternatives": {term: alternatives for term, alternatives in synonyms.items() if alternatives},
         "weight": _WEIGHTS[kind],
     }
+
+
+def _matter(phrase: str, terms: list[str], language: str) -> list[str]:
+    """Return the stems of a phrase but for those of a verb of going beside another word."""
+    going = {stem(word, language) for word in words(phrase) if word in going_words(language)}
+    return [term for term in terms if term not in going] or terms
 
 
 def synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:

@@ -61,6 +61,7 @@ class LanguageWords:
         stop: its stop words, question words included.
         question: its question words.
         asking: verbs of asking and reporting.
+        going: verbs of going.
         pronouns: pronouns of the third person.
         numbers: numbers in words.
         amounts: words that tell how much, many or often without a number.
@@ -76,6 +77,7 @@ class LanguageWords:
     stop: frozenset[str]
     question: frozenset[str]
     asking: frozenset[str]
+    going: frozenset[str]
     pronouns: frozenset[str]
     numbers: frozenset[str]
     amounts: frozenset[str]
@@ -90,7 +92,7 @@ class LanguageWords:
     @classmethod
     def from_lists(cls, lists: Mapping[str, Any]) -> LanguageWords:
         """Return the words of one table of `languages.toml`."""
-        names = ("question", "asking", "pronouns", "numbers", "amounts", "loans")
+        names = ("question", "asking", "going", "pronouns", "numbers", "amounts", "loans")
         found: dict[str, Any] = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
         stop = frozenset(fold(lists["stop"]).split()) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))
@@ -122,6 +124,13 @@ def stop_words(language: str) -> frozenset[str]:
 def asking_words(language: str) -> frozenset[str]:
     """Return the verbs of asking and reporting of a language, and of those that `stop_words` always has."""
     return ASKING_WORDS.union(*(known.asking for known in _applying(language)))
+
+
+@cache
+def going_words(language: str) -> frozenset[str]:
+    """Return the verbs of going of a language: beside another word they say nothing of the matter ("go running")."""
+    known = language_words().get(language)
+    return frozenset(["go", "goes", "going", "went", "gone"]) if known is None else known.going
 
 
 _ENGLISH_NAMING = r"what\b.*\b(called|named)\b|what\b.*\bthe\s+(names?)\s+of\b|what\b.*['\u2019]s\s+(names?)\b"

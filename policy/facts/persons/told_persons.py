@@ -37,7 +37,8 @@ class ToldPersons:
         teller: whether it speaks of the one who says it at all, other than as whose relative somebody is.
         third: whether it has a pronoun for others.
         persons: stems of its words for persons.
-        told: those with which it begins, or which are somebody's relatives; none who only takes part ("with my wife").
+        told: those with which it begins, or which are somebody's relatives; none who only takes part ("with my wife")
+            or only says it ("the doctor says no running").
         owns: whether anything is the teller's.
         things: stems of the words for what is the teller's and is no person ("my flat").
     """
@@ -72,7 +73,9 @@ class ToldPersons:
             teller=first or speaks,
             third=not known.third.isdisjoint(found),
             persons=persons,
-            told=frozenset(filter(None, told)) - _companions(found, language, known),
+            told=frozenset(filter(None, told))
+            - _companions(found, language, known)
+            - _reporters(found, language, known),
             owns=not possessives.isdisjoint(found),
             things=frozenset(
                 stem(word, language) for near, person in zip(behind, owned, strict=True) if not person for word in near
@@ -89,6 +92,14 @@ def _companions(found: Sequence[str], language: str, known: PersonWords) -> froz
     """Return the stems of words for persons behind such words as "with", with a possessive between or without."""
     places = [at for at, word in enumerate(found) if word in known.beside]
     return frozenset(person_stem(word, language, known) for at in places for word in found[at + 1 : at + 3]) - {""}
+
+
+def _reporters(found: Sequence[str], language: str, known: PersonWords) -> frozenset[str]:
+    """Return the stems of words for persons who say the rest; not where it may be of them ("she says that she …")."""
+    if not known.third.isdisjoint(found):
+        return frozenset()
+    reporting = shared_words("reporting")
+    return frozenset(person_stem(who, language, known) for who, verb in pairwise(found) if verb in reporting) - {""}
 
 
 def _own_words(found: Sequence[str], language: str, known: PersonWords) -> Iterator[str]:
