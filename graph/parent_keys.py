@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.types import Command, GraphOutput, Overwrite
 from pydantic import ValidationError
 from typing_extensions import TypedDict
@@ -29,7 +30,7 @@ from recall_loop.graph.parent_messages import (
     with_ids,
 )
 from recall_loop.nodes.runtime.inputs import chat_messages
-from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
+from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, invalid_input
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.schemas.schema_words import JsonSchema
@@ -38,6 +39,7 @@ KeyNames = Mapping[str, str] | Collection[str]
 _MESSAGES = "messages"
 _INPUTS = tuple(get_type_hints(InputState))
 _RESULTS = tuple(get_type_hints(ResultState))
+_OWN = tuple(get_type_hints(AgentState))
 _WANTED = "messages as LangChain takes them, or a question as text"
 _BY_SEND = "__pregel_push"
 # LangGraph's own channels of a graph.
@@ -55,11 +57,14 @@ class GraphCall:
     Attributes:
         is_node: by LangGraph, as a node of a parent.
         is_sent: as a node to which a `Send` hands an input of its own.
-        channels: those of the parent's state, by key; empty where they aren't known.
+        is_remote: for a parent elsewhere, whose whole state may be the input.
+        channels: those of the parent's state, by key, also where a function of the parent calls; empty where they
+            aren't known.
     """
 
     is_node: bool = False
     is_sent: bool = False
+    is_remote: bool = False
     channels: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -76,10 +81,16 @@ class GraphCall:
         """
         caller = str(sys._getframe(2).f_globals.get("__name__", ""))
         if not (caller.startswith("langgraph.") or is_wrapped_node(graph, config)):
-            return cls()
+            return cls.direct(config)
         path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
-        channels = {name: one for name, one in channels_of(config).items() if not name.startswith(_INTERNAL)}
-        return cls(is_node=True, is_sent=path[0] == _BY_SEND, channels=channels)
+        return cls(is_node=True, is_sent=path[0] == _BY_SEND, channels=_of_state(channels_of(config)))
+
+    @classmethod
+    def direct(cls, config: RunnableConfig | None) -> GraphCall:
+        """Return a call that isn't a node's; a `RemoteGraph` that is one tells no more of its parent than its node."""
+        channels = channels_of(var_child_runnable_config.get()) | channels_of(config)
+        in_node = "langgraph_node" in ((config or {}).get("metadata") or {})
+        return cls(is_remote=in_node and not channels, channels=_of_state(channels))
 
     def held(self, key: str, given: Any) -> Any:
         """Return what the parent's state has under a key: as its channel says, else as the input does."""
@@ -89,7 +100,8 @@ class GraphCall:
         return channel.get() if channel.is_available() else None
 
 
-DIRECT_CALL = GraphCall()
+def _of_state(channels: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in channels.items() if not name.startswith(_INTERNAL)}
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,8 @@ class ParentKeys:
         own = () if call.has_parents_state else [name for name in _INPUTS if name not in taken]
         if not isinstance(given, Mapping) and not any(hasattr(given, name) for name in (*own, *taken)):
             raise InvalidInputError("input", given, f"a mapping with `{self.inputs[_MESSAGES]}`")
+        if not (call.has_parents_state or call.is_remote):
+            self._check_names(given, call, [*self.inputs.values(), *own])
         values = _values(given, [*own, *taken])
         if not call.has_parents_state and _MESSAGES in values:
             _checked_messages(_MESSAGES, values[_MESSAGES])
@@ -167,7 +181,7 @@ class ParentKeys:
 
     def _check_known(self, call: GraphCall) -> None:
         """Check that the parent has the keys: one that is misspelt would be read as absent, and written nowhere."""
-        if not call.channels:
+        if not (call.is_node and call.channels):
             return
         read = self.inputs if call.has_parents_state else {}
         written = self.outputs if self.are_named or len(self.outputs) == 1 else {}
@@ -176,6 +190,16 @@ class ParentKeys:
                 if theirs not in call.channels:
                     allowed = f"a key of the parent's state: {', '.join(call.channels)}"
                     raise InvalidInputError(f"{name}.{ours}", theirs, allowed)
+
+    def _check_names(self, given: Any, call: GraphCall, inputs: Collection[str]) -> None:
+        """Check what is handed in by name: LangGraph drops a misspelt `user_id`, and everybody's memory is read.
+
+        What a parent's own keys, or an earlier output, bring along is passed over.
+        """
+        known = {*inputs, *_OWN, *self.outputs.values(), *call.channels}
+        for name, value in (given if isinstance(given, Mapping) else getattr(given, "__dict__", {})).items():
+            if name not in known and not str(name).startswith(_INTERNAL):
+                raise InvalidInputError(str(name), value, f"an input of the graph: {', '.join(inputs)}")
 
     def leave(self, output: Any, call: GraphCall, given: Any) -> Any:
         """Return an output in the parent's names: for a parent, and where outputs were named, nothing else.

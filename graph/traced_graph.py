@@ -10,7 +10,7 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
-from recall_loop.graph.parent_keys import DIRECT_CALL, GraphCall, ParentKeys
+from recall_loop.graph.parent_keys import GraphCall, ParentKeys
 from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs
 from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
@@ -60,10 +60,13 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
         return self.keys.leave(output, call, given)
 
     @wraps(CompiledStateGraph.stream)
-    def stream(self, input: Any, *args: Any, inputs: RunInputs | None = None, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+    def stream(  # type: ignore[override]
+        self, input: Any, config: RunnableConfig | None = None, *, inputs: RunInputs | None = None, **options: Any
+    ) -> Iterator[Any]:
         """Stream a run; see LangGraph's own. `inputs` are what a run gets besides its state."""
         holder = RunHolder(inputs)
-        steps = cast("Generator[Any]", super().stream(self.keys.enter(input, DIRECT_CALL), *args, **_checked(options)))
+        given = self.keys.enter(input, GraphCall.direct(config))
+        steps = cast("Generator[Any]", super().stream(given, config, **_checked(options)))
         with RunSpan(self.name) as watch, closing(steps):
             while True:
                 with watch.current(), holder.current():
@@ -75,13 +78,12 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
 
     @wraps(CompiledStateGraph.astream)
     async def astream(  # type: ignore[override]
-        self, input: Any, *args: Any, inputs: RunInputs | None = None, **options: Any
+        self, input: Any, config: RunnableConfig | None = None, *, inputs: RunInputs | None = None, **options: Any
     ) -> AsyncIterator[Any]:
         """Stream a run on the event loop; see LangGraph's own."""
         holder = RunHolder(inputs)
-        steps = cast(
-            "AsyncGenerator[Any]", super().astream(self.keys.enter(input, DIRECT_CALL), *args, **_checked(options))
-        )
+        given = self.keys.enter(input, GraphCall.direct(config))
+        steps = cast("AsyncGenerator[Any]", super().astream(given, config, **_checked(options)))
         with RunSpan(self.name) as watch:
             async with aclosing(steps):
                 while True:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AnyMessage
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Send
 
 from recall_loop.graph.builder import build_graph
 from recall_loop.memory.store.store import MemoryStore
@@ -56,3 +59,64 @@ def test_a_key_that_has_no_value_yet_is_not_given() -> None:
     with MemoryStore.in_memory() as store:
         desk = recalling(Desk, store, inputs={"user_id": "customer"}, outputs={"context": "notes"})
         assert desk.invoke({"messages": [("user", "Where is the key?")]})["notes"] == ""
+
+
+QUESTION: dict[str, Any] = {"messages": [("user", "Where is the key?")]}
+
+
+@pytest.fixture(scope="module")
+def graph() -> Iterator[Any]:
+    with MemoryStore.in_memory() as store:
+        store.upsert([{"id": "k1", "kind": "archival", "text": "The key is under the stone.", "user_id": "bo"}])
+        yield build_graph(store)
+
+
+def called_by(parent: type, call: Callable[[Any], Any]) -> Any:
+    """Return a graph with a function of its own that calls the loop."""
+    builder = StateGraph(parent)
+    builder.add_node("ask", lambda state: {"notes": str(len(call(state)["facts"]))})
+    builder.add_edge(START, "ask")
+    return builder.compile()
+
+
+def sending(graph: Any, payload: dict[str, Any]) -> Any:
+    builder = StateGraph(Desk)
+    builder.add_node("recall", graph)
+    builder.add_conditional_edges(START, lambda state: [Send("recall", {**state, **payload})])
+    return builder.compile()
+
+
+@pytest.mark.parametrize("name", ["user", "userid", "tenant_id", "conversation", "filter"])
+async def test_an_input_that_the_graph_does_not_have_is_named(graph: Any, name: str) -> None:
+    """Proves: GRAPH-1, SEARCH-2 (called directly, in a batch, streamed, in a function of a parent, by a Send)."""
+    misspelt = {**QUESTION, name: "ada"}
+    ways: list[Callable[[], Any]] = [
+        lambda: graph.invoke(misspelt),
+        lambda: graph.batch([QUESTION, misspelt]),
+        lambda: list(graph.stream(misspelt, stream_mode="custom")),
+        lambda: called_by(Desk, lambda state: graph.invoke(misspelt)).invoke(QUESTION),
+        lambda: sending(graph, {name: "ada"}).invoke(QUESTION),
+        lambda: asyncio.run(graph.ainvoke(misspelt)),
+    ]
+    for way in ways:
+        with pytest.raises(InvalidInputError) as caught:
+            await asyncio.to_thread(way)
+        assert (caught.value.field, caught.value.value) == (name, "'ada'")
+        assert "messages, request_id, goal, tenant, agent_id, user_id" in caught.value.allowed
+
+
+def test_keys_that_are_the_parents_are_passed_over(graph: Any) -> None:
+    """Proves: GRAPH-1 (its whole state, handed on by a function, with a configuration of its own, or by a Send)."""
+    given = {**QUESTION, "customer": "ada"}
+    assert called_by(Desk, graph.invoke).invoke(given)["notes"] == "1"
+    assert called_by(Desk, lambda state: graph.invoke(state, {"tags": ["x"]})).invoke(given)["notes"] == "1"
+    assert "under the stone" in sending(graph, {}).invoke(given)["messages"][-1].content
+    # What LangGraph's client tells of a parent elsewhere whose node the graph is.
+    remote: Any = {"metadata": {"langgraph_node": "recall"}}
+    assert graph.invoke(given, remote)["facts"]
+
+
+def test_an_earlier_output_may_be_handed_in_again(graph: Any) -> None:
+    """Proves: GRAPH-1."""
+    output = graph.invoke({**QUESTION, "user_id": "bo"})
+    assert graph.invoke({**output, **QUESTION})["facts"]
