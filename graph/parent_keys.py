@@ -29,6 +29,7 @@ from recall_loop.graph.parent_messages import (
     with_blocks,
     with_ids,
 )
+from recall_loop.memory.parsing.message_fields import check_known_fields
 from recall_loop.nodes.runtime.inputs import chat_messages
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, invalid_input
@@ -164,7 +165,7 @@ class ParentKeys:
             self._check_names(given, call, [*self.inputs.values(), *own])
         values = _values(given, [*own, *taken])
         if not call.has_parents_state and _MESSAGES in values:
-            _checked_messages(_MESSAGES, values[_MESSAGES])
+            _checked_messages(_MESSAGES, values[_MESSAGES], fields_too=True)
         if not call.is_node and len(self.inputs) == 1 and _MESSAGES in taken:
             return given
         if call.is_node and isinstance(thread := values.get(self.inputs[_MESSAGES]), list):
@@ -278,11 +279,14 @@ def _overwrites(value: Any) -> bool:
     return isinstance(value, Overwrite)
 
 
-def _checked_messages(theirs: str, value: Any) -> Any:
+def _checked_messages(theirs: str, value: Any, *, fields_too: bool = False) -> Any:
     if _overwrites(value):
         return value
+    given = value if isinstance(value, list) else [value]
+    for place, one in enumerate(given if fields_too else ()):
+        check_known_fields(one, f"{theirs}.{place}")
     try:
-        messages = convert_to_messages(value if isinstance(value, list) else [value])
+        messages = convert_to_messages(given)
     except NO_MESSAGES as error:
         raise InvalidInputError(theirs, value, _WANTED) from error
     if theirs != _MESSAGES:  # the graph itself would report it under its own name

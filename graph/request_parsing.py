@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from recall_loop.memory.parsing.chat_messages import is_recall_block, parse_message, role_of
+from recall_loop.memory.parsing.chat_messages import is_recall_block, role_of
 from recall_loop.memory.parsing.foreign_json import to_datetime
-from recall_loop.memory.parsing.message_fields import message_record_fields
+from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
@@ -61,7 +61,7 @@ def chat_fields(given: object, where: str) -> Mapping[str, Any]:
     if isinstance(given, Mapping) and given.keys() <= _FIELDS and isinstance(given.get("content", ""), str):
         role = role_of(given.get("role"))
         return {**given, "role": role} if role else given
-    (message,) = parse_message(given, where)[-1:]
+    (message,) = parse_known_message(given, where)[-1:]
     read = message_record_fields(message, 0)
     return {
         "role": read["role"],

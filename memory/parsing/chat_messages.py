@@ -41,6 +41,8 @@ _ROLES = {
     "developer": Role.SYSTEM,
 }
 # Marks a context block that the loop has appended to a conversation, in its `additional_kwargs`.
+TIMES = ("timestamp", "created_at", "createdAt", "created", "time", "date")
+"""Names under which messages say when they were written."""
 RECALL_MARKER = "recall_loop"
 _SIMPLE_FIELDS = frozenset(("role", "content", "name", "tool_calls"))
 # Possible properties of a message's class, beside its fields.
@@ -145,7 +147,9 @@ def message_fields(given: object, where: str) -> dict[str, Any]:
 
 
 def _attributes(given: object) -> dict[str, Any]:
-    names: Iterable[str] = type(given).model_fields if isinstance(given, BaseModel) else getattr(given, "__dict__", ())
+    names: Iterable[str] = getattr(given, "__dict__", ())
+    if isinstance(given, BaseModel):
+        names = [*type(given).model_fields, *(given.model_extra or ())]
     values = {name: getattr(given, name) for name in [*_PROPERTIES, *names] if hasattr(given, name)}
     return {name: value for name, value in values.items() if not callable(value)}
 
@@ -201,7 +205,7 @@ def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
     )
     message.input_tokens = to_count(usage.get("input_tokens", usage.get("prompt_tokens")))
     message.output_tokens = to_count(usage.get("output_tokens", usage.get("completion_tokens")))
-    for name in ("timestamp", "created_at", "created", "time", "date"):
+    for name in TIMES:
         moment = to_datetime(fields.remaining.get(name))
         if moment is not None and message.timestamp is None:
             message.timestamp = moment

@@ -5,13 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage, message_fields
+from recall_loop.memory.parsing.chat_messages import TIMES, SourceMessage, message_fields, parse_message
 from recall_loop.memory.parsing.foreign_json import clean_text, to_datetime
+from recall_loop.state.errors import InvalidInputError
 
-_TIMES = ("timestamp", "created_at", "created", "time", "date")
+# Fields of messages as mappings: what is read, and what else LangChain and chat APIs have.
+_READ = (
+    *("role", "content", "name", "author", "language", *TIMES, "id", "type", "tool_calls", "invalid_tool_calls"),
+    *("function_call", "tool_call_id", "error", "is_error", "status", "step_id", "step", "model", "model_name"),
+    *("stop_reason", "finish_reason", "usage", "usage_metadata", "response_metadata", "additional_kwargs", "role_type"),
+)
+_PASSED_OVER = (
+    *("metadata", "artifact", "tool_call_chunks", "chunk_position", "example", "refusal", "audio", "annotations"),
+    *("parsed", "reasoning", "reasoning_content", "reasoning_details", "thinking", "phase", "weight", "prefix"),
+    *("stop_sequence", "container", "context_management", "cache_control", "images", "tool_name", "tool_plan"),
+    *("citations", "uuid", "token_count"),
+)
+_FIELDS = (*_READ, *_PASSED_OVER)
 # What of a message comes to stand in its record as text.
 _KEPT = ("content", "role", "name", "author", "id", "tool_calls", "invalid_tool_calls", "function_call")
 _MAX_DEPTH = 60  # as deep as foreign JSON is read
+
+
+def parse_known_message(given: object, where: str) -> list[SourceMessage]:
+    """Read one message as `parse_message` does, for a record or a request, which have no place for unknown fields.
+
+    Raises:
+        InvalidInputError: it is no message, or a mapping with a field that no message has, such as a misspelt one.
+    """
+    check_known_fields(given, where)
+    return parse_message(given, where)
+
+
+def check_known_fields(given: object, where: str) -> None:
+    """Check that a message, if it is a mapping, has no field that no message has.
+
+    Raises:
+        InvalidInputError: names the field and those that there are.
+    """
+    if isinstance(given, Mapping):
+        for name, value in message_fields(given, where).items():
+            if name not in _FIELDS:
+                raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(_FIELDS)}")
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
@@ -24,23 +59,26 @@ def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
         fields["author"] = author
     if message.extra.get("language") is not None:
         fields["language"] = message.extra["language"]
-    if (moment := _stated_time(message)) is not None:
+    if (moment := stated_time(message)) is not None:
         fields["created_at"] = moment
     if message.calls:
         fields["attributes"] = {"tool_calls": [{"name": one.name, "arguments": one.arguments} for one in message.calls]}
     return fields
 
 
-def _stated_time(message: SourceMessage) -> object:
+def stated_time(message: SourceMessage) -> object:
     """Return when a message says that it was written; what is no time is for the store to reject."""
     if message.timestamp is not None:
         return message.timestamp
     kwargs = message.extra.get("additional_kwargs")
-    for place in (message.extra, kwargs if isinstance(kwargs, dict) else {}):
-        for name in _TIMES:
-            if place.get(name) is not None:
-                return to_datetime(place[name]) or place[name]
-    return None
+    own = time_among(message.extra)
+    return own if own is not None else time_among(kwargs if isinstance(kwargs, dict) else {})
+
+
+def time_among(fields: Mapping[str, Any]) -> object:
+    """Return the time among a message's further fields, under whatever name: as given where it can't be read."""
+    given = next((fields[name] for name in TIMES if fields.get(name) is not None), None)
+    return to_datetime(given) or given
 
 
 def with_text_as_given(fields: dict[str, Any], given: object, where: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from recall_loop.memory.parsing.chat_messages import is_recall_block
 from recall_loop.memory.parsing.foreign_json import clean_text, known_role, to_datetime, to_text
+from recall_loop.memory.parsing.message_fields import time_among
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
@@ -116,7 +117,7 @@ def _question(message: BaseMessage, where: str) -> RequestMessage:
         "role": chat_role(message),
         "author": message.name or None,
         "content": _text(message.content),
-        "timestamp": message.additional_kwargs.get("timestamp"),
+        "timestamp": time_among(message.additional_kwargs),
     }
     return validate_model(RequestMessage, fields, where)
 
@@ -130,7 +131,7 @@ def _earlier(message: BaseMessage) -> RequestMessage | None:
         role=Role(known_role(chat_role(message)) or Role.ASSISTANT),
         author=to_text(message.name),
         content=content,
-        timestamp=to_datetime(message.additional_kwargs.get("timestamp")),
+        timestamp=to_datetime(time_among(message.additional_kwargs)),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage, is_recall_block, parse_message
-from recall_loop.memory.parsing.message_fields import message_record_fields, with_text_as_given
+from recall_loop.memory.parsing.chat_messages import SourceMessage, is_recall_block
+from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message, with_text_as_given
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
 from recall_loop.state.language_codes import LanguageCode
@@ -228,7 +228,7 @@ def _in_language(record: Any, language: str | None) -> Any:
 def _messages(item: object, index: int) -> list[SourceMessage]:
     if isinstance(item, Mapping) and "role" not in item and "type" not in item and "lc" not in item:
         item = {"role": Role.USER.value, **item}
-    return parse_message(item, f"content.{index}")
+    return parse_known_message(item, f"content.{index}")
 
 
 def _reason_to_skip(message: SourceMessage, roles: frozenset[Role]) -> str | None:

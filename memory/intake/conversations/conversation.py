@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message, parse_messages
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
 from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.message_fields import parse_known_message, stated_time
 from recall_loop.memory.store.encoding.indexing import digest, position_after
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
@@ -124,7 +125,7 @@ def _drafts(
 ) -> Iterator[_MessageDraft]:
     """Yield the fields of messages that are worth keeping; add to `warnings` what couldn't be taken as it was given."""
     for position, given in enumerate(messages):
-        for part, message in enumerate(parse_message(given, f"messages.{position}")):
+        for part, message in enumerate(parse_known_message(given, f"messages.{position}")):
             if message.role not in roles or not message.content.strip():
                 continue
             unnamed = ("text", str(position), message.role.value, message.name or "", message.content)
@@ -146,8 +147,7 @@ def _drafts(
 
 def _created_at(message: SourceMessage, now: datetime, warnings: list[str]) -> datetime:
     """Return when a message was written: as it says, else now; a time that can't be used adds a warning."""
-    kwargs = message.extra.get("additional_kwargs")
-    given = message.timestamp or (kwargs.get("timestamp") if isinstance(kwargs, dict) else None)
+    given = stated_time(message)
     if given is None:
         return now
     moment = to_datetime(given)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list
-from recall_loop.memory.parsing.chat_messages import parse_message
 from recall_loop.memory.parsing.foreign_json import InvalidLine, raw_json, to_text
-from recall_loop.memory.parsing.message_fields import message_record_fields
+from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
@@ -77,7 +76,7 @@ def _outcomes(given: Any) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
         yield InvalidLine("message: got neither a role with content nor LangChain's type with content", _raw(given))
         return
     try:
-        messages = parse_message(given)
+        messages = parse_known_message(given, "message")
     except InvalidInputError as error:
         yield InvalidLine(str(error), _raw(given))
         return
