@@ -8,12 +8,15 @@ from functools import wraps
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
+from pydantic import BaseModel
 
 from recall_loop.graph.parent_keys import GraphCall, ParentKeys
 from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs
 from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.telemetry.run_span import RunSpan
 
 
@@ -58,6 +61,20 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     ) -> Any:
         output = await super().ainvoke(self.keys.enter(given, call), config, **options)
         return self.keys.leave(output, call, given)
+
+    @wraps(CompiledStateGraph.as_tool)
+    def as_tool(self, args_schema: type[BaseModel] | None = None, **options: Any) -> BaseTool:  # type: ignore[override]
+        """Return the graph as LangChain's tool of the inputs that are named; see LangChain's own.
+
+        LangChain would ask a model for every input, with none left out, whose memory is read among them.
+
+        Raises:
+            InvalidInputError: no inputs are named.
+        """
+        if args_schema is None and not options.get("arg_types"):
+            allowed = "retrieve_tool(store, scope) in place of it, or the inputs that a model is to fill in"
+            raise InvalidInputError("args_schema", args_schema, allowed)
+        return super().as_tool(args_schema, **options)
 
     @wraps(CompiledStateGraph.stream)
     def stream(  # type: ignore[override]

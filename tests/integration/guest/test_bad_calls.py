@@ -136,3 +136,15 @@ def test_messages_may_replace_those_of_a_thread(store: MemoryStore, wrap: Any) -
     """Proves: GRAPH-1 (LangGraph's own way of saying so)."""
     output = build_graph(store).invoke({"messages": wrap([HumanMessage(QUESTION)]), "tenant": "acme"})
     assert "[n1]" in output["context"]
+
+
+@pytest.mark.filterwarnings("ignore:This API is in beta")
+def test_as_a_tool_without_named_inputs_names_the_tool_that_there_is() -> None:
+    """Proves: GRAPH-1, SEARCH-2 (LangChain's own would have a model fill in all inputs, the user too)."""
+    with MemoryStore.in_memory() as store:
+        store.upsert([{"id": "k1", "kind": "archival", "text": "The key is under the stone."}])
+        graph = build_graph(store)
+        with pytest.raises(InvalidInputError, match=r"args_schema: got None; allowed: retrieve_tool\(store, scope\)"):
+            graph.as_tool(name="recall")
+        tool = graph.as_tool(arg_types={"messages": list[str]}, name="recall", description="Recalls.")
+        assert tool.invoke({"messages": ["Where is the key?"]})["facts"]
