@@ -260,6 +260,28 @@ async def test_bad_input_is_told(url: str) -> None:
     assert "max_facts" in json.dumps(output)
 
 
+async def test_only_a_parents_own_keys_are_passed_over(url: str) -> None:
+    """Proves: GRAPH-1, SEARCH-2 (a misspelt input of a client is told; a remote node is handed the parent's state)."""
+    from langgraph.graph import START, StateGraph
+    from langgraph.pregel.remote import RemoteGraph
+    from langgraph_sdk import get_client, get_sync_client
+
+    class Desk(InputState, total=False):
+        ticket: str
+
+    given = valley_request(DIRECT)
+    async with get_client(url=url) as client:
+        output = await client.runs.wait(None, "recall_loop", input={**given, "user": "ada"}, raise_error=False)
+        assert "user: got 'ada'" in json.dumps(output)
+        with get_sync_client(url=url) as sync_client:
+            desk = StateGraph(Desk)
+            desk.add_node("recall", RemoteGraph("recall_loop", client=client, sync_client=sync_client))
+            desk.add_edge(START, "recall")
+            called = await desk.compile().ainvoke({**given, "ticket": "T-1"})
+    assert called["ticket"] == "T-1"
+    assert called["messages"][-1].name == "recall_loop"
+
+
 def test_the_service_is_served_beside_it(url: str, local: Any) -> None:
     """Proves: OPS-1, OPS-2 (one server for Studio and for the HTTP routes, with the same answers and errors)."""
     asked = {name: value for name, value in valley_request(DIRECT).items() if name != "tenant"}
