@@ -73,7 +73,7 @@ def test_an_unknown_field_is_named_with_those_that_there_are(memory: Memory, pla
 
 
 def test_a_file_tells_the_line_and_the_field(memory: Memory, tmp_path: Path) -> None:
-    """Proves: INGEST-1."""
+    """Proves: STORE-2."""
     file = tmp_path / "chat.json"
     file.write_text(json.dumps({"messages": [USER, {**USER, "timestmp": "2024-05-01"}]}))
     ingest_file(file, memory.store, IngestOptions(format_name="openai"))
