@@ -20,8 +20,8 @@ from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.evidence.statements import (
     as_evidence,
+    put_asked_first,
     put_asked_person_first,
-    put_asked_time_first,
     put_statements_first,
     states_something,
     told_text,
@@ -66,7 +66,7 @@ DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
 # What of an entry decides which part of it is evidence.
 _EvidenceField = Literal["record", "window", "alignment", "similarity"]
 # How like a question for nothing but a time what is from that time counts: no word of it could be.
-_FROM_ASKED_TIME = [0.6, 0.6, 0.6]
+_WHATEVER_WAS_ASKED = [0.6, 0.6, 0.6]
 _EVIDENCE: tuple[_EvidenceField, ...] = ("record", "window", "alignment", "similarity")
 
 
@@ -134,7 +134,7 @@ class RunContext:
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
             ranked = put_asked_person_first(ranked, self.tells_of_another, self._is_on_matter)
-            ranked = put_asked_time_first(ranked, self._is_from_asked_time)
+            ranked = put_asked_first(ranked, self._is_whatever_was_asked)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -200,10 +200,15 @@ class RunContext:
         record = entry["record"]
         return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
 
-    def _is_from_asked_time(self, entry: PoolEntry) -> bool:
+    def _is_whatever_was_asked(self, entry: PoolEntry) -> bool:
         question = self.question
-        if not question.asks_for_times_alone or not self.states(entry):
+        asks_duty = question.kind.telling is not None
+        if not (asks_duty or question.asks_for_times_alone) or not self.states(entry):
             return False
+        if asks_duty and (self.tells_of_another(entry) or not question.kind.told_in(entry["record"]["text"])):
+            return False
+        if asks_duty and not question.event_times:
+            return True
         return any(matches_time(entry, time) for time in question.event_times)
 
     def _is_on_matter(self, entry: PoolEntry) -> bool:
@@ -233,8 +238,8 @@ class RunContext:
             told = with_plain_name(told_text(entry["record"]))
             return {**entry, "record": {**entry["record"], "text": told}}
         stated = as_evidence(entry, self.terms, self._answers)
-        if self._is_from_asked_time(entry):
-            return {**stated, "alignment": _FROM_ASKED_TIME, "similarity": _FROM_ASKED_TIME[0]}
+        if self._is_whatever_was_asked(entry):
+            return {**stated, "alignment": _WHATEVER_WAS_ASKED, "similarity": _WHATEVER_WAS_ASKED[0]}
         if asked is None or asked.said(entry):
             return stated
         if entry["record"].get("author"):

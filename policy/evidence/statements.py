@@ -226,9 +226,9 @@ def put_asked_person_first(
     return sorted(lowered, key=lambda item: (-item.score, item.entry["key"] in others))
 
 
-def put_asked_time_first(ranked: Sequence[RankedEntry], is_from_time: Callable[[PoolEntry], bool]) -> list[RankedEntry]:
-    """Move what isn't from the time that alone is asked for behind all that is, at no higher score; else in order."""
-    first = [item for item in ranked if is_from_time(item.entry)]
+def put_asked_first(ranked: Sequence[RankedEntry], is_asked: Callable[[PoolEntry], bool]) -> list[RankedEntry]:
+    """Move the rest behind whatever was at the time, or has to be done, that alone is asked for, at no higher score."""
+    first = [item for item in ranked if is_asked(item.entry)]
     if not first:
         return list(ranked)
     least = first[-1].score

@@ -31,13 +31,19 @@ _ENGLISH = re.compile(
 
 
 class AskedKind(NamedTuple):
-    """The kind of thing that a question asks for: the stems of its words, and of English words for its members."""
+    """The kind of thing that a question asks for: the stems of its words, and of English words for its members.
+
+    Of a duty there are no members, but a pattern of what tells one, over folded text.
+    """
 
     stems: frozenset[str]
     members: frozenset[str]
+    telling: re.Pattern[str] | None = None
 
     def told_in(self, text: str) -> frozenset[str]:
         """Return the stems of the kind's words if a text has a word for one of its members, in any known language."""
+        if self.telling is not None:
+            return self.stems if self.telling.search(fold(text[:_LONGEST])) else frozenset()
         told = self.members and not self.members.isdisjoint(_english_stems(text[:_LONGEST]))
         return self.stems if told else frozenset()
 

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
+from recall_loop.policy.question.asked_duties import asked_duty
 from recall_loop.policy.question.asked_kinds import NO_KIND, AskedKind, asked_kind_of
 from recall_loop.policy.question.asked_times import asks_for_whatever_was
 from recall_loop.policy.question.follow_ups import Dependence, dependence
@@ -144,16 +145,18 @@ def _analyse(
     parts = _parts(text)
     asked = next(filter(None, (asked_kind(part, language) for part in parts)), None)
     taken = time_terms | stem_set(names) | stem_set(naming_words(text, language), language)
+    kept = tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases))))
+    duty = None if names else asked_duty(text, kept, language)
     return AnalysedQuestion(
         text=text,
         parts=parts,
         names=names,
         referents=referents,
-        phrases=tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases)))),
+        phrases=kept if duty is None else (duty.phrase,),
         times=times,
         event_times=event_times(text, times),
         asked=asked,
-        kind=NO_KIND if asked else asked_kind_of(text, language),
+        kind=duty.kind if duty else NO_KIND if asked else asked_kind_of(text, language),
         language=language,
         stated_language=stated_language,
         listed=list_request(text, language, names),

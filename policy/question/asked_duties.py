@@ -1,0 +1,69 @@
+"""Questions for what is to be done or bought: "what do I need to buy?" is answered by "we're out of milk" (STOP-5).
+
+Who tells such a thing says that it has to be, and needn't use a word of the question. Names and further nouns ask for
+more than the duty: "what do I have to do about the mould?".
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from recall_loop.policy.question.asked_kinds import AskedKind
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import CHINESE
+from recall_loop.text.words.tokens import stems
+
+# Beside the question, where no blanks tell words apart: "我还有…呢？".
+_FEW_SIGNS = 5
+
+
+class AskedDuty(NamedTuple):
+    """What such a question asks for, in a noun, and as the kind of what tells it."""
+
+    phrase: str
+    kind: AskedKind
+
+
+class _Form(NamedTuple):
+    asked: re.Pattern[str]
+    told: re.Pattern[str]
+    phrase: str
+    padding: frozenset[str]
+
+
+@lru_cache(maxsize=256)
+def asked_duty(question: str, phrases: tuple[str, ...], language: str) -> AskedDuty | None:
+    """Return what a question asks for that is to be done or bought; None where it asks for anything else.
+
+    Args:
+        question: one question without names.
+        phrases: its noun phrases without times.
+        language: its language (ISO 639-1).
+    """
+    folded, told = fold(question), _folded_words(phrases)
+    for form in _forms().get(language, ()):
+        found = form.asked.search(folded)
+        if found and (told <= form.padding or (language == CHINESE and len(folded) - len(found[0]) <= _FEW_SIGNS)):
+            wanted = frozenset(stems(" ".join((form.phrase, *phrases)), language))
+            return AskedDuty(form.phrase, AskedKind(wanted, frozenset(), form.told))
+    return None
+
+
+def _folded_words(phrases: Iterable[str]) -> frozenset[str]:
+    return frozenset(word for phrase in phrases for word in fold(phrase).split())
+
+
+@cache
+def _forms() -> dict[str, list[_Form]]:
+    text = files("recall_loop.policy.question").joinpath("asked_duties.toml").read_text(encoding="utf-8")
+    return {code: [_form(each) for each in forms.values()] for code, forms in tomllib.loads(text).items()}
+
+
+def _form(lists: dict[str, str]) -> _Form:
+    asked, told = (re.compile(lists[name]) for name in ("asked", "told"))
+    return _Form(asked, told, lists["phrase"], frozenset(lists["padding"].split()))
