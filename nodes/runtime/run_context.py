@@ -28,6 +28,7 @@ from recall_loop.policy.evidence.statements import (
     without_lines,
 )
 from recall_loop.policy.facts.persons.asked_persons import AskedPerson, asked_by_name, asked_person, known_author
+from recall_loop.policy.facts.persons.exchanged_roles import has_exchanged_roles
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.asked_identifiers import has_asked_identifier, lacks_identifier
@@ -194,10 +195,13 @@ class RunContext:
         """Tell whether a record is about somebody else than the question, or about another thing than it names."""
         if lacks_identifier(self.question, entry, known=self._knows_identifier):
             return True
+        record, question = entry["record"], self.question
+        asks_who = question.asked is AnswerKind.PERSON
+        if asks_who and has_exchanged_roles(question.text, question.language, told_text(record)):
+            return True
         asked = self._asked_person
         if asked is None or asked.said(entry):
             return False
-        record = entry["record"]
         return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
 
     def _is_whatever_was_asked(self, entry: PoolEntry) -> bool:

@@ -1,0 +1,52 @@
+"""Whether a text tells of its teller what a question asks of others: "I owe Ben 20", "who owes me?" (CONF-3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from recall_loop.policy.facts.persons.told_persons import BEING
+from recall_loop.text.speech.first_person import opens_in_first_person
+from recall_loop.text.words.languages import CHINESE, asking_words, stop_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.stop_words import word_set
+from recall_loop.text.words.tokens import text_language, words
+
+_SUBJECTS = word_set("i we ich wir yo nosotros nosotras je j nous я мы 我 我们")
+_OBJECTS = word_set("me us mir mich uns nos m nous moi мне меня нам нас 我 我们")
+_WHO = word_set("who whos wer quien quienes qui кто 谁")
+# Words from the subject to its verb: "I still owe".
+_NEAR = 3
+
+
+@lru_cache(maxsize=4096)
+def has_exchanged_roles(question: str, language: str, text: str) -> bool:
+    """Tell whether a question asks who does something to its asker, and a text begins with its teller's doing so.
+
+    Args:
+        question: one question.
+        language: its language (ISO 639-1).
+        text: what was said.
+    """
+    done = _done_to_asker(question, language)
+    found = words(text)[: _NEAR + 1]
+    if not done or not found or not BEING.isdisjoint(found):
+        return False
+    if found[0] in _SUBJECTS and language == CHINESE:
+        return any(word.startswith(tuple(done)) for word in found[1:])  # a verb and its object may be one word there
+    if found[0] in _SUBJECTS:
+        return any(stem(word, language) in done for word in found[1:])
+    return opens_in_first_person(text, text_language(text)) and stem(found[0], language) in done
+
+
+@lru_cache(maxsize=256)
+def _done_to_asker(question: str, language: str) -> frozenset[str]:
+    """Return the stems of the words between "who" and "me"; empty for another question, as "who do I …?"."""
+    found = words(question)
+    who = next((at for at, word in enumerate(found) if word in _WHO), len(found))
+    asker = next((at for at, word in enumerate(found) if at > who and word in _OBJECTS), 0)
+    before = _SUBJECTS - _OBJECTS
+    if not asker or not before.isdisjoint(found) or not _SUBJECTS.isdisjoint(found[:who]):
+        return frozenset()
+    left_out = stop_words(language) | asking_words(language)
+    asked = (word for word in found[who + 1 :] if word not in left_out)
+    return frozenset(stem(word, language) for word in asked)

@@ -1,0 +1,44 @@
+"""Who owes me isn't told by whom I owe (CONF-3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop import Memory
+
+
+def label(question: str, told: str) -> str:
+    with Memory() as memory:
+        memory.add([told, "I bought the blue sofa."], user_id="ada")
+        return memory.recall(question, user_id="ada").confidence.label
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Who owes me money?", "i owe ben 20 euros"),
+        ("Who helped me move?", "I helped Tom move."),
+        ("Wer schuldet mir Geld?", "Ich schulde Ben 20 Euro."),
+        ("¿Quién me debe dinero?", "Debo 20 euros a Ben."),
+        ("Кто мне должен деньги?", "Я должен Бену 20 евро."),
+        ("谁欠我钱？", "我欠小明20块"),
+    ],
+)
+def test_what_i_did_to_others_is_not_what_they_did_to_me(question: str, told: str) -> None:
+    """Proves: CONF-3."""
+    assert label(question, told) == "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Who owes me money?", "Anna owes me 5 euros."),
+        ("Who do I owe money?", "I owe Ben 20 euros."),
+        ("Who helped me move?", "I was helped by Tom to move."),
+        ("Wem schulde ich Geld?", "Ich schulde Ben 20 Euro."),
+        ("谁欠我钱？", "小明欠我20块"),
+    ],
+)
+def test_what_is_asked_for_is_believed(question: str, told: str) -> None:
+    """Proves: CONF-3."""
+    assert label(question, told) != "low"
