@@ -94,3 +94,10 @@ class RetrieveResult(_Frozen):
     metadata: dict[str, Any] = Field(description="Counters of the run (OPS-3); with debug also the trace.")
     degraded: bool = Field(description="True when a part of the system was missing; see warnings.")
     warnings: tuple[str, ...] = ()
+
+    @property
+    def context_facts(self) -> tuple[RecalledFact, ...]:
+        """The facts that `context` shows, best first; the others are too weak for it, or found no room."""
+        lines = self.context.splitlines()
+        starts = [(fact, f"[{' '.join(fact.id.split())}] ") for fact in self.facts]
+        return tuple(fact for fact, start in starts if any(line.startswith(start) for line in lines))

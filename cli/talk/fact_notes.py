@@ -42,11 +42,11 @@ class NotedFact:
 
 def note_facts(result: RetrieveResult, question: str, settings: Settings) -> tuple[NotedFact, ...]:
     """Return the facts of a result, best first, with notes; the settings hold budget and floor of the context block."""
-    lines = result.context.splitlines()
-    inside = [any(line.startswith(f"[{' '.join(fact.id.split())}] ") for line in lines) for fact in result.facts]
+    inside = {fact.id for fact in result.context_facts}
     asked = words(question)
     noted = []
-    for fact, is_inside in zip(result.facts, inside, strict=True):
+    for fact in result.facts:
+        is_inside = fact.id in inside
         notes = tuple(_notes(fact, asked))
         full = fact.relevance >= settings.context_floor
         reason = f"no room among {settings.max_context_tokens:,} tokens" if full else _WEAK

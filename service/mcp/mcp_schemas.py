@@ -6,12 +6,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+_Field = core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField
+
 
 class ToolSchema(GenerateJsonSchema):
     """A schema without what a model would read for nothing.
 
-    Left out are titles, which repeat names; of what a model class is only the first paragraph stays; and an argument
-    that may be left out isn't described as null too, though null is taken.
+    Left out are titles, which repeat names; of what a model class is only the first paragraph stays; and what may be
+    left out isn't described as null too, though null is taken as an argument.
     """
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -26,11 +28,20 @@ class ToolSchema(GenerateJsonSchema):
             described["description"] = described["description"].split("\n\n")[0].replace("\n", " ")
         return described
 
+    def field_is_required(self, field: _Field, total: bool) -> bool:
+        """Require nothing of a result that may be empty: what is empty is left out there."""
+        empty = self.mode == "serialization" and field["schema"]["type"] == "nullable"
+        return super().field_is_required(field, total) and not empty
+
+    def model_field_schema(self, schema: core_schema.ModelField) -> JsonSchemaValue:
+        """Leave null out of a field of a result."""
+        inner = schema["schema"]
+        nullable = self.mode == "serialization" and inner["type"] == "nullable"
+        return self.generate_inner(inner["schema"] if nullable else inner)
+
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Leave out a default that says no more than the argument's absence."""
+        """Leave out a default that says no more than absence."""
         default, inner = self.get_default_value(schema), schema["schema"]
-        if self.mode == "serialization":
-            return super().default_schema(schema)
         if default is None and inner["type"] == "nullable":
             return self.generate_inner(inner["schema"])
         return self.generate_inner(inner) if isinstance(default, BaseModel) else super().default_schema(schema)

@@ -82,9 +82,8 @@ def make_mcp_server(
             answer = await _run_tool(context, work, spec, arguments, lambda: context_of(caller))
         except RecallError as error:  # the SDK answers anything else with an internal error, and logs it
             return _error_result(error, _request_id(context))
-        return CallToolResult(
-            content=[TextContent(text=answer.text)], structured_content=answer.data.model_dump(mode="json")
-        )
+        data = answer.data.model_dump(mode="json", exclude_none=True)
+        return CallToolResult(content=[TextContent(text=answer.text)], structured_content=data)
 
     return Server(
         "recall-loop",

@@ -26,12 +26,12 @@ from recall_loop.service.mcp.mcp_models import (
     UpdateArguments,
     UpdateResult,
 )
+from recall_loop.service.mcp.mcp_recall import RecallResult
 from recall_loop.service.mcp.mcp_schemas import ToolSchema
 from recall_loop.service.mcp.mcp_tools import ReportProgress, ToolContext, ToolResult
 from recall_loop.service.models.record_models import ForgetResult, RecordHistory, RecordsPage
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
-from recall_loop.state.result import RetrieveResult
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ TOOL_SPECS = {
             "Search the memory until there is enough new evidence for a question. Gives ranked facts with where they "
             "come from, as text with citations, how sure the result is, and why the search stopped.",
             RetrieveArguments,
-            RetrieveResult,
+            RecallResult,
             mcp_tools.call_retrieve,
         ),
         ToolSpec(

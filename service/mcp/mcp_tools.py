@@ -31,6 +31,7 @@ from recall_loop.service.mcp.mcp_models import (
     UpdateArguments,
     UpdateResult,
 )
+from recall_loop.service.mcp.mcp_recall import RecallResult
 from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.record_models import RecordHistory, RecordsPage, construct_record
 from recall_loop.service.models.search_models import SearchResults
@@ -115,7 +116,7 @@ def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: Re
     steps = stream_retrieve(request, store=context.store, settings=context.settings, llm=context.llm)
     result = follow(steps, note)
     context.on_result(request, result)
-    return ToolResult(_result_text(result), result)
+    return ToolResult(_result_text(result), RecallResult.of(result))
 
 
 def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveRequest:

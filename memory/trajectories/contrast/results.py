@@ -117,7 +117,7 @@ class TrajectoryItem(FrozenModel):
 
     id: str
     similarity: float = Field(ge=0, le=1)
-    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; null where nobody scored it.")
+    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; absent where nobody scored it.")
     scoring_pending: bool = False
     summary: str
     note: str = Field(description="What the run may be good for.")

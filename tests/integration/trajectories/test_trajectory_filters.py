@@ -97,7 +97,8 @@ async def test_over_http_and_mcp(served: ServiceThread, filters: dict[str, Any])
     async with Client(streamable_http_client(f"{served.url}/mcp")) as mcp:
         found = (await mcp.call_tool("search", {"query": QUESTION, "filters": filters})).structured_content
         recalled = (await mcp.call_tool("retrieve", {"question": QUESTION, "filters": filters})).structured_content
-    assert [one["id"] for one in found["hits"]] == [one["id"] for one in recalled["facts"]] == ["t"]
+    assert [one["id"] for one in found["hits"]] == ["t"]
+    assert len(recalled["facts"]) + recalled["left_out"] == 1  # weak ones are counted only
 
 
 def test_types_that_are_named_win(folder: Path) -> None:
