@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
+
+from recall_loop.state.types import ContentType
 
 _Field = core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField
 
@@ -12,18 +14,27 @@ _Field = core_schema.ModelField | core_schema.DataclassField | core_schema.Typed
 class ToolSchema(GenerateJsonSchema):
     """A schema without what a model would read for nothing.
 
-    Left out are titles, which repeat names; of what a model class is only the first paragraph stays; and what may be
-    left out isn't described as null too, though null is taken as an argument.
+    Left out are titles, which repeat names, and what an enum is; of what a model class is only the first paragraph
+    stays; and what may be left out isn't described as null too, though null is taken as an argument. Of a record in
+    a result only that is described without which there is none.
     """
 
     def field_title_should_be_set(self, schema: object) -> bool:
         """Give no field a title."""
         return False
 
+    def generate(self, schema: core_schema.CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Give no definition a title, and say of a choice its values: what it is for is said by the field."""
+        made = super().generate(schema, mode)
+        for each in (made, *made.get("$defs", {}).values()):
+            each.pop("title", None)
+            if "enum" in each:
+                each.pop("description", None)
+        return made
+
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Describe a model by its first paragraph."""
         described = super().model_schema(schema)
-        described.pop("title", None)
         if "description" in described:
             described["description"] = described["description"].split("\n\n")[0].replace("\n", " ")
         return described
@@ -45,3 +56,11 @@ class ToolSchema(GenerateJsonSchema):
         if default is None and inner["type"] == "nullable":
             return self.generate_inner(inner["schema"])
         return self.generate_inner(inner) if isinstance(default, BaseModel) else super().default_schema(schema)
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Describe a record of a result."""
+        if self.mode == "validation":
+            return super().tagged_union_schema(schema)
+        text = {"type": "string"}
+        properties = {"id": text, "kind": {"enum": [kind.value for kind in ContentType]}, "text": text}
+        return {"type": "object", "properties": properties, "required": list(properties)}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
+from recall_loop.service.mcp.mcp_specs import TOOL_SPECS
 from tests.integration.mcp.mcp_clients import client_of, data, spoken
 
 _QUESTION = "Who repairs the jetty?"
@@ -50,3 +54,14 @@ async def test_a_text_that_the_context_cuts_is_not_whole_in_the_data(tmp_path: P
         answer = await client.call_tool("retrieve", {"question": "What did the gull say?"})
     (fact,) = data(answer)["facts"]
     assert fact["text"].startswith("The gull said") and len(fact["text"]) <= len(answer.content[0].text) < 100_000
+
+
+def test_the_tools_are_told_in_less_than_60_kilobytes() -> None:
+    """Proves: OPS-6 (records of any kind still match what is told of them)."""
+    tools = {name: spec.tool for name, spec in TOOL_SPECS.items()}
+    assert sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools.values()) < 60_000
+    assert max(len(json.dumps(tool.output_schema)) for tool in tools.values()) < 5_000
+    for kind in ("fact", "archival", "message", "trajectory"):
+        record = {"id": "x", "kind": kind, "text": "The jetty.", "tags": []}
+        jsonschema.validate({"records": [record]}, tools["list"].output_schema)
+        jsonschema.validate({"record": record}, tools["update"].output_schema)
