@@ -161,8 +161,8 @@ def require_mcp() -> None:
         raise UnsupportedOptionError("command", "recall-loop mcp", f"pip install 'recall-loop[mcp]' first{found}")
 
 
-_SCRIPTS = ("app", "ask", "chart", "dom", "facts", "http", "memory", "problems", "record", "replay", "runs", "welcome")
-PAGE_FILES = ("icon.svg", "style.css", "words.json", *(f"{name}.js" for name in _SCRIPTS))
+_SCRIPTS = "access app ask chart dom facts http memory problems record replay runs welcome"
+PAGE_FILES = ("icon.svg", "style.css", "words.json", *(f"{name}.js" for name in _SCRIPTS.split()))
 PAGE_PATHS = frozenset({"/", *(f"/page/{name}" for name in PAGE_FILES)})
 # What an orchestrator asks, and what describes the service: no key, and no part in the limits.
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS

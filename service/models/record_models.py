@@ -152,11 +152,18 @@ class RecordHistory(BaseModel):
     versions: list[RecordVersion]
 
 
+class CallerAccess(BaseModel):
+    """What a caller may do."""
+
+    tenant: str = Field(description="Whose memory it is.")
+    role: Literal["read", "write", "admin"] = Field(description="The key's; `admin` where there are no keys.")
+    read_only: bool = Field(description="Whether the service refuses writes, whatever the role.")
+
+
 class MemoryOverview(BaseModel):
-    """What the tenant's memory holds, in figures."""
+    """What the tenant's memory holds, in figures, and what the caller may do with it."""
 
-    model_config = ConfigDict(from_attributes=True)
-
+    caller: CallerAccess
     records: int = Field(description="All of them, superseded facts too.")
     kinds: dict[str, int] = Field(description="Records of each kind that there is.")
     users: dict[str, int] = Field(description="Records of each user, the most first, at most 100 users.")

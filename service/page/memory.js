@@ -1,5 +1,6 @@
 // The view of what is stored: newest first or by a search, by kind, user, agent, speech act and time; one more is added here.
 
+import { noteCaller } from "./access.js";
 import { byId, count, el, fill, minute } from "./dom.js";
 import { getJson, postJson } from "./http.js";
 import { problemBox } from "./problems.js";
@@ -30,6 +31,7 @@ export async function show() {
   await list();
   try {
     const held = await getJson("api/memory/overview");
+    noteCaller(held.caller);
     fill("users", Object.keys(held.users).map((value) => el("option", { value })));
     fill("agents", Object.keys(held.agents).map((value) => el("option", { value })));
   } catch {
@@ -40,6 +42,7 @@ export async function show() {
 /** Show no record, and none that is still on its way. */
 export function clear() {
   newest += 1;
+  noteCaller(null);
   for (const part of ["users", "agents", "records", "record-shown", "browse-problem", "add-problem"]) fill(part);
   byId("browse-list").removeAttribute("aria-busy");
   byId("more").hidden = true;

@@ -1,5 +1,6 @@
 // One record: what it says, where it comes from, what became of it; changed, let expire or erased with a second click.
 
+import { whyNoWrites } from "./access.js";
 import { byId, count, el, fill, minute, named } from "./dom.js";
 import { deleteJson, getJson, patchJson } from "./http.js";
 import { problemBox } from "./problems.js";
@@ -44,10 +45,13 @@ class Shown {
       this.group("Facts drawn from it", related.derived),
       this.history(),
       el("p", { class: "soft" }, this.recalls()),
+      whyNoWrites() ? el("p", { class: "soft" }, whyNoWrites()) : null,
       el("div", { class: "row wrap" },
-        el("button", { type: "button", onclick: () => this.edit() }, "Edit"),
-        el("button", { type: "button", onclick: () => this.expire() }, "Let it expire"),
-        el("button", { type: "button", class: "danger", onclick: () => this.erase() }, "Erase"),
+        whyNoWrites() ? null : [
+          el("button", { type: "button", onclick: () => this.edit() }, "Edit"),
+          el("button", { type: "button", onclick: () => this.expire() }, "Let it expire"),
+          el("button", { type: "button", class: "danger", onclick: () => this.erase() }, "Erase"),
+        ],
         el("button", { type: "button", onclick: () => fill("record-shown") }, "Close"),
       ),
       this.space,

@@ -1,5 +1,6 @@
 // What stands in the Ask view before anything was asked: what memory holds with three questions, or how to fill it.
 
+import { noteCaller, whyNoWrites } from "./access.js";
 import { byId, count, el, fill } from "./dom.js";
 import { getJson } from "./http.js";
 import { problemBox } from "./problems.js";
@@ -10,6 +11,7 @@ const INGEST = "recall-loop ingest conversations.json --store ./my-memory";
 export async function welcome(words, openMemory) {
   try {
     const held = await getJson("api/memory/overview");
+    noteCaller(held.caller);
     fill("welcome", held.records ? full(held, words, await questions()) : empty(openMemory));
   } catch (error) {
     fill("welcome", problemBox(error)); // that a key is missing, or is none, isn't learnt from asking first
@@ -49,6 +51,7 @@ async function questions() {
 const keyword = (text) => (text.match(/[\p{L}\p{N}-]{4,}/gu) ?? [text.slice(0, 30)]).reduce((one, other) => (other.length > one.length ? other : one));
 
 function empty(openMemory) {
+  if (whyNoWrites()) return el("div", { class: "card" }, el("h2", {}, "Nothing is in memory yet"), el("p", {}, whyNoWrites()));
   return el("div", { class: "card" },
     el("h2", {}, "Nothing is in memory yet"),
     el("p", {}, "Fill it in one of these ways:"),

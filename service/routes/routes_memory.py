@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
@@ -50,9 +51,11 @@ def add_memories(body: AddRequest, caller: WriterDep, store: StoreDep, service: 
 
 @router.get("/overview", summary="See what memory holds", response_model=MemoryOverview)
 @blocking
-def read_overview(caller: CallerDep, store: StoreDep) -> Response:
-    """Return the numbers of the tenant's records by kind, user and agent, and their times."""
-    return json_response(MemoryOverview.model_validate(store.overview(Scope(tenant=caller.tenant))), nulls=True)
+def read_overview(caller: CallerDep, store: StoreDep, service: ServiceDep) -> Response:
+    """Return the numbers of the tenant's records by kind, user and agent, their times, and what the caller may do."""
+    access = {"tenant": caller.tenant, "role": caller.role.value, "read_only": service.read_only}
+    held = asdict(store.overview(Scope(tenant=caller.tenant)))
+    return json_response(MemoryOverview.model_validate({"caller": access, **held}), nulls=True)
 
 
 @router.get(

@@ -26,7 +26,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     file = tmp_path_factory.mktemp("page-keys") / "keys.json"
-    return file, {tenant: add_key(file, tenant, KeyRole.WRITE)[1] for tenant in TEXTS}
+    plain = {tenant: add_key(file, tenant, KeyRole.WRITE)[1] for tenant in TEXTS}
+    return file, plain | {"reads": add_key(file, "acme", KeyRole.READ)[1], "empty": add_key(file, "e", KeyRole.READ)[1]}
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +115,25 @@ def test_a_write_that_fails_again_is_told_once(visit: Any, keys: tuple[Path, dic
         visit.wait_for_selector("#record-shown .problem")
     assert visit.locator("#record-shown .problem").count() == 1
     assert visit.input_value("#record-shown textarea[name=text]") == "   "
+
+
+def test_a_key_that_only_reads_is_offered_nothing_that_writes_and_told_why(
+    visit: Any, keys: tuple[Path, dict[str, str]]
+) -> None:
+    """Proves: PAGE-1 (another key is offered it again)."""
+    visit.click("header summary")
+    give_key(visit, keys[1]["empty"])
+    visit.wait_for_selector("#welcome :text('may only read the memory of e')")
+    assert visit.locator("#welcome button").count() == 0
+    give_key(visit, keys[1]["reads"])
+    visit.click("#tab-memory")
+    visit.click("#records .card button")
+    visit.wait_for_selector("#record-shown article")
+    assert "may only read the memory of acme" in visit.inner_text("#add-refused")
+    assert "may only read" in visit.inner_text("#record-shown") and visit.is_hidden("#add-one")
+    assert texts(visit, "#record-shown .row button") == ["Close"]
+    give_key(visit, keys[1]["acme"])
+    visit.click("#records .card button")
+    visit.wait_for_selector("#record-shown article")
+    assert visit.is_visible("#add-one") and visit.is_hidden("#add-refused")
+    assert texts(visit, "#record-shown .row button") == ["Edit", "Let it expire", "Erase", "Close"]

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from recall_loop.cli.main import main
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import (
     KeyRing,
     KeyRole,
@@ -378,3 +379,19 @@ def test_the_rate_is_that_of_all_workers(tmp_path: Path) -> None:
     assert limits[1].take("key", 1001.0) == pytest.approx(1.0)
     for limit in limits:
         limit.close()
+
+
+def test_an_overview_says_what_the_caller_may_do(tmp_path: Path, keys: Path, served: ServiceThread) -> None:
+    """A page or a client offers what will be allowed. Proves: PAGE-1, OPS-1."""
+    reads = add_key(keys, TENANTS[1], KeyRole.READ)[1]
+
+    def caller(service: ServiceThread, key: str | None) -> dict[str, Any]:
+        with service.client(key) as client:
+            said: dict[str, Any] = client.get("/api/memory/overview").json()["caller"]
+        return said
+
+    assert caller(served, reads) == {"tenant": TENANTS[1], "role": "read", "read_only": False}
+    MemoryStore.open(tmp_path / "store", embedder=WordHashEmbedder()).close()
+    options: dict[str, Any] = {"settings": Settings(store_path=str(tmp_path / "store")), "embedder": WordHashEmbedder()}
+    with running_service(**options, config={"read_only": True}) as alone:
+        assert caller(alone, None) == {"tenant": "default", "role": "admin", "read_only": True}
