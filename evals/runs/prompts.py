@@ -61,7 +61,7 @@ class ReplayPrompt:
         gold: ids of the records that hold the answer; empty where nobody said.
         answerable: whether memory holds the answer; None where nobody said.
         category: name that figures are grouped by.
-        groups: sets of ids that count as one each, as the first of them; an id outside of all counts as itself.
+        groups: sets of ids that each hold one part of the answer; an id outside of all is a part of its own.
         before: the last record that its tenant holds when it is asked; None = all of them.
     """
 
@@ -73,9 +73,12 @@ class ReplayPrompt:
     before: str | None = None
 
     def counted(self, ids: Sequence[str]) -> list[str]:
-        """Return ids in rank order, those of a group as its first one, without duplicates."""
-        first = {name: group[0] for group in reversed(self.groups) for name in group}
-        return list(dict.fromkeys(first.get(name, name) for name in ids))
+        """Return the parts that ids hold, in rank order, without duplicates; each of several takes a rank."""
+        parts: dict[str, list[str]] = {}
+        for group in self.groups:
+            for name in group:
+                parts.setdefault(name, []).append("\0".join(group))  # no id holds it
+        return list(dict.fromkeys(part for name in ids for part in parts.get(name, [name])))
 
     @property
     def scored(self) -> bool:

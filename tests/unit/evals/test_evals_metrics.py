@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recall_loop.evals.measures import quality_metrics
+from recall_loop.evals.runs.prompts import ReplayPrompt
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.state.types import ContentType
 
@@ -154,3 +156,34 @@ def test_percentile_interpolates() -> None:
     """Proves: OPS-4."""
     assert quality_metrics.percentile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
     assert math.isnan(quality_metrics.percentile([], 0.5))
+
+
+_REQUEST = RetrieveRequest(messages=(ChatMessage(content="Who?"),))
+# The summary holds what both turns say.
+_SUMMED = ReplayPrompt(_REQUEST, ("one", "two"), True, groups=(("sum", "one"), ("sum", "two")))
+_CHAINED = ReplayPrompt(_REQUEST, ("a", "b", "c"), True, groups=(("a", "b"), ("b", "c")))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "ids", "share"),
+    [
+        (_SUMMED, ["one"], 0.5),
+        (_SUMMED, ["two"], 0.5),
+        (_SUMMED, ["two", "x", "one"], 1.0),
+        (_SUMMED, ["x", "sum"], 1.0),
+        (_CHAINED, ["a"], 0.5),
+        (_CHAINED, ["c"], 0.5),
+        (_CHAINED, ["b"], 1.0),
+        (_SUMMED, ["x"], 0.0),
+    ],
+)
+def test_groups_that_share_a_document_stay_two_parts(prompt: ReplayPrompt, ids: list[str], share: float) -> None:
+    """Proves: OPS-4 (what holds one part doesn't count for the other)."""
+    assert quality_metrics.recall_at_k(prompt.counted(ids), prompt.counted(prompt.gold), 10) == share
+    assert prompt.complete(ids) is (share == 1.0)
+
+
+def test_what_holds_several_parts_takes_their_ranks_and_none_twice() -> None:
+    """Proves: OPS-4 (as a fact with several sources does; an id outside of all groups is a part of its own)."""
+    assert len(_SUMMED.counted(["one", "sum", "x", "two"])) == 3
+    assert _SUMMED.counted(["x"]) == ["x"]
