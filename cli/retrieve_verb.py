@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.cli.core.condition_options import add_condition_options
 from recall_loop.cli.core.shared_options import (
-    add_filter_option,
     add_language_option,
     add_model_options,
     add_scope_options,
@@ -34,6 +34,7 @@ examples:
   recall-loop retrieve "Who supplies the windows, and what do they cost?" --store ./my-memory
   recall-loop retrieve "What failed last time?" --types trajectory --store ./my-memory --stream
   recall-loop retrieve "Who owns the granary?" --store ./my-memory --model gpt-5-mini --answer
+  recall-loop retrieve "What did we decide?" --start-time 2024-05-01 --role user --store ./my-memory
   recall-loop retrieve "When was that?" --messages window.jsonl --store ./my-memory --json
 """
 
@@ -47,6 +48,7 @@ def add_parser(subparsers: Any) -> None:
     add_store_option(parser)
     add_tenant_option(parser)
     _add_request_options(parser)
+    add_condition_options(parser)
     add_model_options(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--debug", action="store_true", default=None, help="add score components and the trace")
@@ -60,7 +62,6 @@ def add_parser(subparsers: Any) -> None:
 def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add_scope_options(parser)
     add_types_option(parser, "fact,archival,message; trajectory where a filter of trajectories is given")
-    add_filter_option(parser)
     add = parser.add_argument
     add("--max-facts", metavar="N", help="maximum facts, 1 to 1000 (default: 30)")
     add("--fuzzy", metavar="N", help="typo tolerance of the searches: 0 none, 1 some, 2 high (default: 0)")

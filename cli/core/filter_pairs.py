@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recall_loop.cli.core.shared_options import LIST_FILTERS
+from recall_loop.cli.core.condition_options import LIST_FILTERS
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters
 

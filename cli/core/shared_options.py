@@ -14,7 +14,6 @@ from typing import Any
 
 from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZE
 
-LIST_FILTERS = ("agent_ids", "speech_acts", "tags", "tools_used")
 Group = argparse._ActionsContainer  # a parser, or a group of one
 
 
@@ -124,18 +123,6 @@ def add_language_option(group: Group, what: str, source: str = "its words") -> N
         "--language",
         metavar="CODE",
         help=f"language of {what}, such as nl (ISO 639-1; default: detected from {source})",
-    )
-
-
-def add_filter_option(group: Group) -> None:
-    """Add `--filter`, for every filter that has no option of its own."""
-    group.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="any filter of docs/search.md, such as scored=true, 'attributes.team=red' or 'attributes.age>=3'; may be "
-        f"repeated, and the values of {', '.join(LIST_FILTERS)} and the conditions on attributes add up",
     )
 
 

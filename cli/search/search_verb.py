@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.cli.core.condition_options import add_condition_options
 from recall_loop.cli.core.shared_options import (
     Group,
-    add_filter_option,
     add_language_option,
     add_scope_options,
     add_store_option,
@@ -41,31 +41,10 @@ def add_parser(subparsers: Any) -> None:
     scope = parser.add_argument_group("where to look")
     add_scope_options(scope)
     add_types_option(scope, "fact,archival,message; trajectory where a filter of trajectories is given")
-    _add_filters(parser.add_argument_group("conditions that results must meet, all of them"))
+    add_condition_options(parser)
     _add_mode_options(parser.add_argument_group("how to search"))
     _add_ranking_options(parser.add_argument_group("how to rank"))
     _add_output_options(parser.add_argument_group("output"))
-
-
-def _add_filters(group: Group) -> None:
-    add = group.add_argument
-    add("--agent-id", dest="agent_ids", action="append", metavar="A", help="any of these agents; may be repeated")
-    add("--role", metavar="R", help="role of the speaker: user, assistant, tool, system")
-    add("--start-time", metavar="T", help="created at or after, as 2024-05-01T09:30:00Z")
-    add("--end-time", metavar="T", help="created before")
-    add("--label", metavar="L", help="exactly this label")
-    add("--tag", dest="tags", action="append", metavar="T", help="has this tag; repeated: all of them")
-    add("--fact-type", metavar="T", help="exactly this fact type")
-    add("--session", metavar="ID", help="exactly this session")
-    add("--include-superseded", action="store_true", default=None, help="also facts that newer ones have superseded")
-    add("--as-of", metavar="T", help="records that existed and facts that held at this time, as 2024-05-01T09:30:00Z")
-    add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1")
-    add(
-        "--execution-status", metavar="S", help="of the trajectory's run: completed, incomplete, failed, error, unknown"
-    )
-    add("--min-outcome-score", metavar="X", help="learning value of a trajectory at least this, 0 to 1")
-    add("--max-outcome-score", metavar="X", help="learning value of a trajectory at most this, 0 to 1")
-    add_filter_option(group)
 
 
 def _add_mode_options(group: Group) -> None:

@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.cli.core.condition_options import add_filter_option
 from recall_loop.cli.core.shared_options import (
     add_action,
-    add_filter_option,
     add_json_option,
     add_scope_options,
     add_tenant_option,

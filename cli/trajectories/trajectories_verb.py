@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.cli.core.condition_options import add_filter_option
 from recall_loop.cli.core.shared_options import (
     Group,
     add_action,
-    add_filter_option,
     add_json_option,
     add_scope_options,
     bounded_int,

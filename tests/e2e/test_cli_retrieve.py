@@ -120,3 +120,19 @@ def test_a_path_without_a_store_is_named(place: Path, capsys: pytest.CaptureFixt
         assert main([verb, QUESTION, "--store", str(place / "misspelt")]) == 2
         assert f"{place / 'misspelt'}: no store there" in capsys.readouterr().err
     assert not (place / "misspelt").exists()
+
+
+def test_conditions_have_the_options_of_search(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: OPS-1, SEARCH-3 (each as its filter, which it doesn't go with)."""
+    for option, value, key in (
+        ("--role", "user", "role"),
+        ("--tag", "food", "tags"),
+        ("--end-time", "2020-01-01", "end_time"),
+    ):
+        assert ids(ask(capsys, QUESTION, option, value)) == ids(ask(capsys, QUESTION, "--filter", f"{key}={value}"))
+    assert ids(ask(capsys, QUESTION, "--role", "user")) == {"m1"}
+    times = ("--start-time", "2020-01-01", "--end-time", "2019-01-01")
+    assert main(["retrieve", QUESTION, *times]) == 2
+    assert "filters.start_time: got '2020-01-01T00:00:00+00:00'" in capsys.readouterr().err
+    assert main(["retrieve", QUESTION, "--start-time", "2020-01-01", "--filter", "start_time=2021-01-01"]) == 2
+    assert "one value" in capsys.readouterr().err
