@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,17 +96,17 @@ def _build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequ
         InvalidInputError: names the option's field, its value and what is allowed.
         OSError: the file of messages can't be read.
     """
-    from recall_loop.cli.core.common import model_from, scope_from
-    from recall_loop.state.errors import InvalidInputError
+    from recall_loop.cli.core.common import argument_text, model_from, scope_from
+    from recall_loop.state.errors import NOTHING, InvalidInputError
     from recall_loop.state.request import RetrieveRequest
 
     messages: list[Any] = _read_messages(args.messages) if args.messages else []
-    if args.question == "-":
-        args.question = sys.stdin.read().strip()
     if args.question is not None:
+        args.question = argument_text(args.question)
         messages.append({"role": "user", "content": args.question})
-    if not messages:
-        raise InvalidInputError("QUESTION", None, "a question, or --messages FILE that ends with one")
+    if not messages or not (args.question or "?").strip():
+        asked = NOTHING if args.question is None else args.question
+        raise InvalidInputError("QUESTION", asked, "a question, or --messages FILE that ends with one")
     fields: dict[str, Any] = {"messages": messages, "tenant": settings.tenant}
     if args.stream and not args.json:
         fields["debug"] = True

@@ -20,7 +20,7 @@ from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.files.store_place import ALLOWED_PLACES, checked_place
 from recall_loop.state.display import format_count
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import NOTHING, InvalidInputError, validate_model
 from recall_loop.state.schemas.schema_words import nearest_name
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
@@ -94,7 +94,7 @@ def store_path(settings: Settings) -> str | Path:
         InvalidInputError: neither an option nor the environment names one, or it is an address of something else.
     """
     if not settings.store_path:
-        raise InvalidInputError("--store", settings.store_path, f"{ALLOWED_PLACES}; or set RECALL_LOOP_STORE_PATH")
+        raise InvalidInputError("--store", NOTHING, f"{ALLOWED_PLACES}; or set RECALL_LOOP_STORE_PATH")
     return checked_place(settings.store_path, "--store")
 
 
@@ -143,6 +143,18 @@ def strict_input() -> Iterator[None]:
     except UnicodeDecodeError as error:
         allowed = f"text in {error.encoding.upper()}"
         raise InvalidInputError("stdin", error.object[error.start : error.end], allowed) from error
+
+
+def argument_text(text: str) -> str:
+    """Return the text of an argument; for `-` standard input, without the line end that `echo` adds.
+
+    Raises:
+        InvalidInputError: the input isn't in its encoding.
+    """
+    if text != "-":
+        return text
+    with strict_input():
+        return sys.stdin.read().rstrip("\r\n")
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def check_living_options(args: argparse.Namespace) -> None:
     Raises:
         InvalidInputError: names the option.
     """
-    from recall_loop.state.errors import InvalidInputError
+    from recall_loop.state.errors import NOTHING, InvalidInputError
 
     living = args.format == LIVING
     if living and args.k != DEFAULT_CUTS:
@@ -57,7 +57,7 @@ def check_living_options(args: argparse.Namespace) -> None:
             allowed = "no such option with --format living" if living else "this option with --format living"
             raise InvalidInputError(f"--{name}", getattr(args, name), allowed)
     if args.data is None and not living:
-        raise InvalidInputError("--data", None, "the path of a data set; only --format living works without")
+        raise InvalidInputError("--data", NOTHING, "the path of a data set; only --format living works without")
 
 
 def run_living(args: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,15 +82,15 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _content(args: argparse.Namespace) -> Any:
-    from recall_loop.cli.core.common import strict_input
+    from recall_loop.cli.core.common import argument_text
     from recall_loop.state.errors import InvalidInputError
 
-    if args.file is None and args.text == "-":
-        with strict_input():
-            return sys.stdin.read()
     if args.file is None:
-        return args.text
+        if not (text := argument_text(args.text)).strip():
+            raise InvalidInputError("TEXT", text, "text that isn't blank")
+        return text
     try:
         return json.loads(args.file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError("--file", str(args.file), f"a JSON document in UTF-8 ({error})") from error
+        allowed = f"a JSON document in UTF-8 ({error}); other files are for `recall-loop ingest`"
+        raise InvalidInputError("--file", str(args.file), allowed) from error

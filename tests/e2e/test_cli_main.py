@@ -104,7 +104,7 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
         (["retrieve", "x", "--store", "s", "--max-facts", "1001"], "1 to 1000"),
         (["retrieve", "x", "--store", "s", "--max-iterations", "many"], "1 to 100"),
         (["retrieve", "--store", "s"], "QUESTION"),
-        (["retrieve", "  ", "--store", "s"], "content"),
+        (["retrieve", "  ", "--store", "s"], "QUESTION"),
         (["retrieve", "x", "--store", "s", "--types", "dream"], "content_types"),
         (["retrieve", "x", "--store", "s", "--filter", "label"], "KEY=VALUE"),
         (["retrieve", "x", "--store", "s", "--filter", "colour=red"], "colour"),

@@ -136,3 +136,16 @@ def test_conditions_have_the_options_of_search(place: Path, capsys: pytest.Captu
     assert "filters.start_time: got '2020-01-01T00:00:00+00:00'" in capsys.readouterr().err
     assert main(["retrieve", QUESTION, "--start-time", "2020-01-01", "--filter", "start_time=2021-01-01"]) == 2
     assert "one value" in capsys.readouterr().err
+
+
+def test_a_question_that_is_missing_or_blank_is_named_as_the_argument(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: OPS-1 (not by a field of the request; no store is told of in Python's words)."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(" \r\n"))
+    for words, said in ((["  "], "QUESTION: got ' '"), (["-"], "QUESTION: got ' '"), ([], "QUESTION: got nothing")):
+        assert main(["retrieve", *words]) == 2
+        assert said in capsys.readouterr().err
+    monkeypatch.delenv("RECALL_LOOP_STORE_PATH")
+    assert main(["retrieve", QUESTION]) == 2
+    assert "--store: got nothing; allowed: the path of a folder" in capsys.readouterr().err

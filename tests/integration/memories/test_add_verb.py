@@ -79,7 +79,7 @@ def test_a_record_is_changed_in_part(place, capsys):
     [
         ([], "TEXT"),
         (["x", "--infer"], "infer"),
-        (["  "], "content"),
+        (["  "], "TEXT"),
         (["x", "--user", ""], "user_id"),
         (["--file", "none.json"], "none.json"),
     ],
@@ -90,3 +90,17 @@ def test_bad_usage_is_one_line(place, options, words, capsys, monkeypatch, tmp_p
     assert main(["add", *options, "--store", place]) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
+
+
+def test_what_is_piped_in_is_kept_without_the_line_end_of_echo(place, capsys, monkeypatch):
+    """Proves: API-1 (lines inside it stay; what is blank is told by the argument's name)."""
+    for given, kept in (("And at noon.\n", "And at noon."), (" One.\r\nTwo.\r\n", " One.\r\nTwo.")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(given, newline=""))
+        assert main(["add", "-", "--store", place]) == 0
+        capsys.readouterr()
+        assert main(["store", "list", "--store", place, "--limit", "1", "--json"]) == 0
+        assert printed(capsys)["records"][0]["text"] == kept
+    for blank in ("", "  ", "-"):
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+        assert main(["add", blank, "--store", place]) == 2
+        assert "TEXT: got '" in capsys.readouterr().err
