@@ -84,6 +84,23 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return namespace, unknown
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            meant = self._meant(str(value)) if action is self._verbs else []
+            if not meant:
+                raise
+            raise argparse.ArgumentError(action, f"{error.message}; did you mean `{'` or `'.join(meant)}`?") from error
+
+    def _meant(self, name: str) -> list[str]:
+        """Return the commands that a name without a verb of its own may stand for: `list` is an action of `store`."""
+        from recall_loop.state.schemas.schema_words import nearest_name
+
+        actions = [leaf.prog for leaf in self.leaf_parsers() if leaf.prog.endswith(f" {name}")]
+        near = nearest_name(name, self._verbs.choices)
+        return actions or ([f"{self.prog} {near}"] if near else [])
+
     def error(self, message: str) -> NoReturn:
         """Write the error and where to read on, and exit with 2."""
         self.exit(FAILED, f"{PROGRAM}: error: {one_line(message)} (see `{self.prog} --help`)\n")

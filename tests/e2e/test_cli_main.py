@@ -93,6 +93,10 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
     [
         ([], "VERB"),
         (["fly"], "fly"),
+        (["export"], "; did you mean `recall-loop store export`? (see"),
+        (["list"], "; did you mean `recall-loop keys list` or `recall-loop store list`?"),
+        (["retreive", "x"], "; did you mean `recall-loop retrieve`?"),
+        (["store", "lst"], "; did you mean `recall-loop store list`?"),
         (["ingest"], "FILE"),
         (["ingest", "nowhere.jsonl", "--store", "s"], "nowhere.jsonl: No such file"),
         (["ingest", "x", "--store", "s", "--batch-size", "0"], "1 to 5000"),
