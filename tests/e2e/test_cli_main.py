@@ -182,14 +182,15 @@ def test_only_the_first_problems_are_listed(tmp_path: Path, capsys: pytest.Captu
     assert errors[-2:] == ["… and 30 more problems", f"Rejected lines are in {path}.rejects.jsonl"]
 
 
-def test_a_second_writer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], embedder: Any) -> None:
+def test_another_process_that_writes_is_told(tmp_path: Path) -> None:
     """Proves: STORE-4."""
     from recall_loop.memory.store.store import MemoryStore
 
     path = write(tmp_path / "in.jsonl", facts(1))
-    with MemoryStore.open(tmp_path / "s", embedder=embedder):
-        assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 2
-    assert str(tmp_path / "s") in error_line(capsys)
+    with MemoryStore.open(tmp_path / "s"):
+        told = subprocess.run([*COMMAND, "ingest", str(path), "--store", str(tmp_path / "s")], capture_output=True)
+    assert told.returncode == 2
+    assert str(tmp_path / "s").encode() in told.stderr and told.stderr.count(b"\n") == 1
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
