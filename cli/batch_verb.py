@@ -55,8 +55,8 @@ def add_parser(subparsers: Any) -> None:
         "--workers",
         type=bounded_int(1, _MAX_CONCURRENCY),
         metavar="N",
-        help="processes that share the requests, 1 to the concurrency, each some 300 MB (default: one per processor, "
-        f"at most {_MAX_DEFAULT_WORKERS}, where each gets {_MIN_REQUESTS_PER_WORKER} requests)",
+        help="processes that share the requests, 1 to the concurrency, each about 300 MB (default: one per processor, "
+        f"at most {_MAX_DEFAULT_WORKERS}, if each gets {_MIN_REQUESTS_PER_WORKER} requests)",
     )
     add(
         "--order",
@@ -97,7 +97,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--actors",
         type=bounded_int(1, 1024),
         metavar="N",
-        help="actors of the Ray cluster, 1 to 1024, each a processor and some 300 MB (default: 2)",
+        help="actors of the Ray cluster, 1 to 1024, each a processor and about 300 MB (default: 2)",
     )
 
 

@@ -22,11 +22,11 @@ _SHOWN_FACTS = 5
 _WEEK_LATER, _USER = "2025-04-11T09:00:00Z", "Mara"
 _SHOWN_LATER = 3
 _DESCRIPTION = """\
-Load a small invented memory (an assistant that helps to turn a lighthouse into a guesthouse) into a
-temporary store and ask it questions. For each question it shows what every iteration searched and what was
-new, why the search stopped, the best facts with their sources, and the confidence in the result. Then a week
-has passed: a conversation, as in `recall-loop chat`, with something never said, the same question again, and
-a correction.
+Load a small fictional memory (an assistant that helps to turn a lighthouse into a guesthouse) into a
+temporary store and ask it questions. For each question it shows the searches and new facts of every iteration,
+why the search stopped, the best facts with their sources, and the confidence in the result. Then, as if a week
+had passed, it runs a conversation, as in `recall-loop chat`, with something never said, the same question
+again, and a correction.
 """
 _EXAMPLE = """\
 examples:

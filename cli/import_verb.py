@@ -43,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
     langgraph.add_argument(
         "--namespace",
         metavar="TEMPLATE",
-        help="namespaces to import and the owner that they name, such as memories.{user}.*, with {user}, {agent}, "
+        help="namespaces to import and their owners, such as memories.{user}.*, with {user}, {agent}, "
         "{group}, {conversation}, {session} (default: all, with no owner)",
     )
     langgraph.add_argument(
@@ -67,7 +67,7 @@ def _add(systems: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done (default: off)")
     add_batch_size_option(parser, "records")
     parser.add_argument(
-        "--rejects", type=Path, metavar="FILE", help="for refused items (default: ./SOURCE.rejects.jsonl)"
+        "--rejects", type=Path, metavar="FILE", help="file for rejected items (default: ./SOURCE.rejects.jsonl)"
     )
     return parser
 

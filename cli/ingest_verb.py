@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Read files into a store: records (docs/records.md), lists of chat messages (OpenAI, LangChain), the exports of
-ChatGPT, Claude and Slack as they were downloaded or unpacked, chats of WhatsApp and Telegram, mail (mbox, .eml),
-tables in CSV, Markdown notes and plain text; of a folder all files in it. What a file is taken for is said first;
---dry-run shows its first records and writes nothing. An item that can't be kept is reported and written to a rejects
-file with the reason, and one of several files that can't be read is named and skipped; the others are stored, and the
-exit code is 1. Where no file can be read it is 2, and nothing is written. Running it again is safe: the same file
-gives the same records. An interrupted run of records continues after the last lines that were acknowledged.
+Read files into a store: records (docs/records.md), lists of chat messages (OpenAI, LangChain), exports from ChatGPT,
+Claude and Slack as downloaded or unpacked, WhatsApp and Telegram chats, mail (mbox, .eml), CSV tables, Markdown notes
+and plain text; for a folder, all files in it. The detected format is printed first; --dry-run shows the first records
+and writes nothing. An item that can't be stored is reported and written to a rejects file with the reason, and one of
+several files that can't be read is named and skipped; the others are stored, and the exit code is 1. If no file can be
+read, it is 2 and nothing is written. Running it again is safe: the same file gives the same records. An interrupted
+run of records continues after the last acknowledged lines.
 """
 _EXAMPLE = """\
 examples:
@@ -75,7 +75,8 @@ def add_parser(subparsers: Any) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="files in UTF-8 (tables as Excel has them, too), ZIP exports, folders of either, or - for standard input",
+        help="files in UTF-8 (tables also as Excel saves them), ZIP exports, folders of either, or - for standard "
+        "input",
     )
     add_store_option(parser)
     add_tenant_option(parser)
@@ -83,17 +84,17 @@ def add_parser(subparsers: Any) -> None:
         "--format",
         choices=_FORMATS,
         default="auto",
-        help="what the files are: docs/records.md has each format (default: %(default)s, what is in a file decides)",
+        help="format of the files, see docs/records.md (default: %(default)s, detected from the content)",
     )
-    add("--dry-run", action="store_true", help="show what would be kept and the first three records; write nothing")
-    whose = parser.add_argument_group("what holds for records that don't say it themselves")
-    add_owner_options(whose, "their conversation (of messages: the file's name)")
+    add("--dry-run", action="store_true", help="show the format, the first three records and counts; write nothing")
+    whose = parser.add_argument_group("defaults for records that don't set these")
+    add_owner_options(whose, "their conversation (default for messages: the file's name)")
     add_language_option(whose, "those that state none", "each text")
     whose.add_argument(
-        "--timezone", metavar="ZONE", help="zone of times that state none, such as Europe/Berlin (default: UTC)"
+        "--timezone", metavar="ZONE", help="time zone of times without one, such as Europe/Berlin (default: UTC)"
     )
     add_batch_size_option(parser, "lines")
-    add("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
+    add("--rejects", type=Path, metavar="FILE", help="file for rejected lines (default: FILE.rejects.jsonl)")
     add(
         "--resume",
         action=argparse.BooleanOptionalAction,

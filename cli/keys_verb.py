@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Add, list, rotate and revoke the API keys of `recall-loop serve`. A key belongs to one tenant, and a tenant may have
-several. It is printed only once: the file holds just a hash. A running service sees changes at once.
+several. It is printed only once: the file holds just a hash. A running service sees changes immediately.
 """
 _EXAMPLE = """\
 examples:
@@ -43,14 +43,14 @@ def add_parser(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="create a key and print it once")
     add.add_argument("--tenant", metavar="T", required=True, help="tenant whose memory the key gives access to")
-    add.add_argument("--role", choices=ROLES, default="write", help="what it may do (default: write)")
+    add.add_argument("--role", choices=ROLES, default="write", help="permissions of the key (default: write)")
     add.add_argument("--expires", metavar="WHEN", help="date, time, or a span such as 90d, 12h or 30m (default: never)")
     listing = actions.add_parser("list", help="list the keys, without their secrets")
     listing.add_argument("--json", action="store_true", help="print one JSON object per key")
     rotate = actions.add_parser("rotate", help="replace a key by a new one with the same rights")
     rotate.add_argument("id", metavar="ID", help="id of the old key, as `list` shows it")
     rotate.add_argument(
-        "--grace", metavar="SPAN", help="time that the old key still works: 1d, 12h, 30m (default: none)"
+        "--grace", metavar="SPAN", help="how long the old key keeps working: 1d, 12h, 30m (default: none)"
     )
     revoke = actions.add_parser("revoke", help="revoke a key")
     revoke.add_argument("id", metavar="ID", help="id of the key, as `list` shows it")

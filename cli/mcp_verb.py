@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Offer the tools retrieve, search, search_trajectories, add and erase to a program that speaks the Model Context
-Protocol. Over standard input and output (the default) the options determine whose memory is used and which part
-of it, and no call can change that. --http starts the service of `recall-loop serve`; its /mcp takes the service's keys.
+Serve a memory to clients of the Model Context Protocol, with tools that retrieve, search, list, add, update and erase.
+Over standard input and output (the default), the options determine whose memory is used and which part of it, and no
+call can change that. --http starts the service of `recall-loop serve`; its /mcp takes the service's keys.
 """
 _EXAMPLE = """\
 examples:
@@ -49,7 +49,8 @@ def add_parser(subparsers: Any) -> None:
     add_model_options(parser)
     scope = parser.add_argument_group(
         "whose memory",
-        "Over standard input and output: what is read, and the owner of what is added. Over HTTP the API key decides.",
+        "Over standard input and output: the records to read, and the owner of added ones. Over HTTP, the API key "
+        "decides.",
     )
     add_tenant_option(scope)
     add_scope_options(scope)

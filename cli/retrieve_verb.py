@@ -60,13 +60,13 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add_scope_options(parser)
-    add_types_option(parser, "fact,archival,message; trajectory where a filter of trajectories is given")
+    add_types_option(parser, "fact,archival,message; trajectory with a trajectory filter")
     add = parser.add_argument
     add("--max-facts", metavar="N", help="maximum facts, 1 to 1000 (default: 30)")
     add("--fuzzy", metavar="N", help="typo tolerance of the searches: 0 none, 1 some, 2 high (default: 0)")
     add_language_option(parser, "the question")
     add("--max-iterations", metavar="N", help="maximum iterations, 1 to 100 (default: 10)")
-    add("--reference-time", metavar="T", help="current time (default: that of the newest message, else the clock)")
+    add("--reference-time", metavar="T", help="current time (default: that of the newest message, else now)")
     add("--goal", metavar="G", help="what the answer is for, in addition to the question")
     add(
         "--messages",

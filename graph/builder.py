@@ -138,22 +138,21 @@ def build_graph(
     """Return the retrieval loop as a compiled graph.
 
     Args:
-        store: the memory that is searched; None = `Context.store_path` or `Settings.store_path`, opened for
-            reading at the first run. Nothing is found before somebody has made that of the settings.
-        llm: any LangChain chat model, or the name of one as `Settings.llm_model` takes it ("provider:model"), which
-            plans, judges and answers; None = `Context.llm_model` or
-            `Settings.llm_model`, and where neither is set everything works without.
-        settings: knobs; None = read from the environment now.
+        store: the memory to search; None = `Context.store_path` or `Settings.store_path`, opened for reading at the
+            first run. Until the settings' store exists, nothing is found.
+        llm: any LangChain chat model, or its name as in `Settings.llm_model` ("provider:model"), which plans, judges
+            and answers; None = `Context.llm_model` or `Settings.llm_model`; everything works without one.
+        settings: None = read from the environment now.
         checkpointer: as in LangGraph's `compile`; leave it out for a subgraph or the dev server.
         output: "message" = the result's keys and one appended message with the cited context; "state" = the
             result's keys only.
-        name: name of the graph, as traces and drawings show it.
-        inputs: inputs that are read from the state of a parent graph besides `messages`: names, or a mapping of the
-            graph's own names to the parent's keys, such as {"goal": "task_goal"}. Other keys of a parent are not read.
-            What is handed in by name, in a direct call or in a `Send`, is read under the graph's own names as well.
-        outputs: outputs that are written to the state of a parent graph, and returned by a direct call: names of the
-            result's keys and `messages`, or a mapping of them to the parent's keys. None = in a parent `messages`, or
-            with output="state" every key of the result; in a direct call everything.
+        name: name of the graph in traces and drawings.
+        inputs: inputs to read from a parent graph's state besides `messages`: names, or a mapping of the graph's own
+            names to the parent's keys, such as {"goal": "task_goal"}. Other keys of a parent are not read. A direct
+            call and a `Send` use the graph's own names.
+        outputs: outputs to write to a parent graph's state and to return from a direct call: names of the result's keys
+            and `messages`, or a mapping of them to the parent's keys. None = in a parent `messages`, or with
+            output="state" every key of the result; in a direct call everything.
         parts: what a retrieval is made of; measurements hand in others.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which keys of a parent graph the loop reads and writes when it is one of the parent's nodes (GRAPH-1).
+"""The keys of a parent graph that the loop reads and writes as one of its nodes (GRAPH-1).
 
 LangGraph hands a compiled graph that is a node the parent's whole state, and writes to the parent whatever comes back
 under names that both know. A name that only happens to be the same would be read and overwritten.

@@ -1,4 +1,4 @@
-"""How the context block goes back to a parent graph (GRAPH-2).
+"""The context block's way into a parent graph (GRAPH-2).
 
 A parent's key with a reducer gets the block alone, so that nothing that others do to its messages meanwhile is undone.
 One without a reducer is overwritten, and gets what it holds with the block behind it.

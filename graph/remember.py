@@ -84,11 +84,11 @@ def remember(
     messages_key: str = "messages",
     masking: Masking = DEFAULT_MASKING,
 ) -> RememberNode:
-    """Return a node that keeps the messages of its thread.
+    """Return a node that stores the messages of its thread.
 
-    Each message is written once, however often the node runs; one whose words have changed is rewritten; one that
-    has left the thread stays. Whose they are comes from the arguments here, else from the runtime context, else from
-    `configurable`, never from messages or a model; the conversation is the thread where nothing else names it.
+    Each message is written once, however often the node runs; an edited one is rewritten; one removed from the thread
+    stays. The owner comes from the arguments here, else from the runtime context, else from `configurable`, never from
+    messages or a model; the conversation defaults to the thread.
 
     The node returns `{"remembered": …}`: ids of messages `created` and `replaced`, `facts`, `trajectory_id`, `failures`
     and `warnings`. A state without such a key ignores it; the same is sent as a custom event of type `remembered`.
@@ -99,19 +99,19 @@ def remember(
         llm: the chat model that extracts facts, or its name as "provider:model"; None = `llm_model` of the settings.
             The context may name another.
         settings: None = read from the environment now.
-        facts: extract facts, with the ids of the messages that say them; a newer one supersedes an older one that it
+        facts: extract facts, with the ids of their source messages; a newer one supersedes an older one that it
             contradicts. If the model fails, its messages are kept and read the next time.
-        trajectory: keep the turn (from the last user's message on) as a trajectory, with secrets masked.
+        trajectory: store the turn (from the user's last message on) as a trajectory, with secrets masked.
         single_valued: fact types that have one value at a time, whatever the model says.
         roles: whose messages are kept.
         tenant: the tenant.
-        agent_id: the agent whose memory it is.
+        agent_id: the agent that owns the memory.
         group_id: the group that the agent belongs to.
-        user_id: the user whose memory it is.
+        user_id: the user who owns the memory.
         conversation_id: the conversation.
         session: part of the conversation; windows join only messages of one session. None = `configurable`'s.
         messages_key: key of the state that has the messages.
-        masking: what of a trajectory is masked.
+        masking: which parts of a trajectory are masked.
 
     Raises:
         InvalidInputError: an argument is not allowed, or facts are wanted and there is no model. At run time: there is

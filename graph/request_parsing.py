@@ -1,4 +1,4 @@
-"""Whatever a request is made of, as a validated one: a question, its fields, and messages of any chat framework."""
+"""Any form of request (a question, fields, messages of any chat framework), validated."""
 
 from __future__ import annotations
 

@@ -49,14 +49,14 @@ _RECORD_FIELDS = (
 class RecallLoopRetriever(BaseRetriever):
     """A memory as a LangChain retriever, sync and async.
 
-    A document has the record's id and text, and as metadata `id`, `kind`, `similarity` and `score` (0 to 1), and those
-    of the record's fields that are set: `user_id`, `agent_id`, `conversation_id`, `author`, `role`, `label`, `tags`,
-    `created_at` (RFC 3339) and others. With `mode="recall"` it also has `confidence` (`low`, `medium` or `high`),
-    `confidence_score` and `stop_reason` of the whole result.
+    A document has the record's id and text, with `id`, `kind`, `similarity`, `score` (0 to 1) and the record's other
+    fields as metadata: `user_id`, `agent_id`, `conversation_id`, `author`, `role`, `label`, `tags`, `created_at` (RFC
+    3339) and others. With `mode="recall"` it also has `confidence` (`low`, `medium` or `high`), `confidence_score` and
+    `stop_reason` of the whole result.
 
     Args:
         store: the memory.
-        mode: "search" = one search; "recall" = the loop, which searches until it has enough.
+        mode: "search" = one search; "recall" = the loop.
         params: options of the search, or a mapping of them; absent = the ten best of all content types together. The
             loop takes `filters`, `content_types`, `language`, `limit` (its `max_facts`) and `reference_time`.
         tenant: whose memory is read.

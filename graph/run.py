@@ -51,13 +51,13 @@ def retrieve(
 ) -> RetrieveResult:
     """Run one request to its end.
 
-    `request` is a question, a mapping of `RetrieveRequest` fields, whose messages may be LangChain's too, or a
-    `RetrieveRequest`. Without a store the context's or the settings' path is opened for reading; where the settings'
-    holds none yet, nothing is found, and `warnings` name the path. Without settings those of the environment hold, as
-    it is now. `llm` is any LangChain chat model, or its name as "provider:model";
-    None = that of the context or the settings, if they name one.
+    `request` is a question, a mapping of `RetrieveRequest` fields, whose messages may also be LangChain's, or a
+    `RetrieveRequest`. Without a store, the context's or the settings' path is opened for reading; if the settings' path
+    holds no store yet, nothing is found, and `warnings` name the path. Without settings, those of the current
+    environment apply. `llm` is any LangChain chat model, or its name as "provider:model"; None = that of the context or
+    the settings, if any.
 
-    `user_id`, `agent_id`, `conversation_id` and `tenant` narrow what is read, as the request's fields of these names.
+    `user_id`, `agent_id`, `conversation_id` and `tenant` limit the search, as the request's fields of these names do.
 
     Raises:
         InvalidInputError: a field is out of its range, or the request names another scope than the arguments.
@@ -88,9 +88,8 @@ async def aretrieve(
 ) -> RetrieveResult:
     """As `retrieve`, in a thread: nothing of it runs on the event loop.
 
-    Without a chat model a run only computes, so that few run at once and the others wait for their turn: many at once
-    would take no less time, and the event loop would wait for the interpreter behind all of them. A call that is
-    cancelled ends at the run's next step.
+    Without a chat model, a run is pure computation, so few run at a time and the others wait: running many at a time
+    would be no faster, and would hold up the event loop. A cancelled call ends at the run's next step.
     """
 
     def prepare() -> tuple[TracedGraph, RunInputs, Context, bool]:

@@ -1,4 +1,4 @@
-"""evaluate_progress: novelty, coverage, and the decision to go on, refine or stop (STOP-1 to STOP-6)."""
+"""evaluate_progress: novelty, coverage, and the decision to continue, refine or stop (STOP-1 to STOP-6)."""
 
 from __future__ import annotations
 

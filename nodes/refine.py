@@ -1,4 +1,4 @@
-"""refine: plans queries and parameters that look for what is missing (LOOP-5, LOOP-6)."""
+"""refine: plans queries and parameters to find the missing parts (LOOP-5, LOOP-6)."""
 
 from __future__ import annotations
 

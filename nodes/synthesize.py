@@ -1,4 +1,4 @@
-"""synthesize: ranks over all iterations, cuts, and makes the result (RANK-3, LOOP-10, CONF)."""
+"""synthesize: ranks over all iterations, cuts, and builds the result (RANK-3, LOOP-10, CONF)."""
 
 from __future__ import annotations
 

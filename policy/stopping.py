@@ -1,4 +1,4 @@
-"""Decides after an iteration: stop for the first reason that is true (STOP-2, STOP-3), refine (LOOP-5), or go on."""
+"""The decision after an iteration: stop for the first reason that applies (STOP-2, 3), refine (LOOP-5), or continue."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ AttributePath = Annotated[str, AfterValidator(_checked_path)]
 AttributeOperators = TypedDict(
     "AttributeOperators",
     {
-        "eq": Annotated[_Scalar, Field(description="Exactly this value; null: null, or not there.")],
-        "ne": Annotated[_Scalar, Field(description="Not this value; a record without the attribute passes, too.")],
+        "eq": Annotated[_Scalar, Field(description="Exactly this value; null also matches an absent attribute.")],
+        "ne": Annotated[_Scalar, Field(description="Not this value; also matches a record without the attribute.")],
         "in": Annotated[
             tuple[_Scalar, ...],
             Field(min_length=1, max_length=MAX_ALTERNATIVES, description="One of these values, as `eq`."),
@@ -117,7 +117,7 @@ AttributeOperators = TypedDict(
         "gte": Annotated[_Comparable, Field(description="The same, or equal.")],
         "lt": Annotated[_Comparable, Field(description="A number below this one, or text before this text.")],
         "lte": Annotated[_Comparable, Field(description="The same, or equal.")],
-        "exists": Annotated[bool, Strict(), Field(description="Whether the attribute is there, be it null.")],
+        "exists": Annotated[bool, Strict(), Field(description="Whether the attribute exists, even as null.")],
     },
     total=False,
 )

@@ -31,12 +31,14 @@ _PLAIN = (str, bytes, int, float, bool, list, tuple, set)
 
 
 class Context(BaseModel):
-    """Defaults for every run of an assistant; a request's own fields win over them."""
+    """Defaults for every run of an assistant; a request's own fields override them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     store_path: str | None = Field(
-        None, description="Folder of the store, or its address in PostgreSQL; absent = as built or set.", repr=False
+        None,
+        description="Folder of the store, or its address in PostgreSQL; absent = the graph's or the settings'.",
+        repr=False,
     )
     embedder: EmbedderName | None = Field(
         None, description="Embedder that the store at `store_path` was made with, such as provider:model."
@@ -63,16 +65,17 @@ class Context(BaseModel):
     llm_base_url: Utf8Text | None = Field(
         None,
         title="Its base URL",
-        description="Base URL of its OpenAI-compatible API; the key of the settings is sent to their URL only.",
+        description="Base URL of its OpenAI-compatible API; the key in the settings is sent only to the URL in the "
+        "settings.",
     )
     write_answer: bool | None = Field(None, description="Write an answer if a chat model is set.")
 
     @classmethod
     def resolve(cls, given: object, configurable: Mapping[str, Any] | None = None) -> Context:
-        """Return the context of a run from whatever the caller's graph carries.
+        """Return the context of a run from the caller's context object.
 
-        A child graph is handed its parent's context object, whatever that is: of a foreign object
-        only attributes with this model's names are read. `configurable` fills what is left open.
+        A child graph receives its parent's context object, whatever its type: from a foreign object only attributes
+        with this model's names are read. `configurable` fills the fields left open.
 
         Raises:
             InvalidInputError: a field that is named like ours has a value out of its range, a mapping names a field

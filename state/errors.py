@@ -141,7 +141,7 @@ class StoreUnusableError(StoreUnavailableError):
 
 
 class StoreLockedError(StoreError):
-    """Another process writes the store, or this one has it open in a way that isn't shared (STORE-4)."""
+    """Another process has the store open for writing, or this one has it open exclusively (STORE-4)."""
 
 
 class StoreReadOnlyError(StoreError):
@@ -149,7 +149,7 @@ class StoreReadOnlyError(StoreError):
 
 
 class EmbedderMismatchError(StoreError):
-    """The store was made with another embedder; names the re-embedding command (STORE-5)."""
+    """The store was created with another embedder; names the re-embedding command (STORE-5)."""
 
 
 class EmbedderError(RecallError):

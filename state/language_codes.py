@@ -13,8 +13,8 @@ LanguageCode = Literal[
 """ISO 639-1 code of a language whose words are stemmed, or cut out of text without blanks."""
 # fmt: on
 
-RECORD_LANGUAGE = "Language of its text (ISO 639-1), by which its words are stemmed; absent = detected from the text."
-QUERY_LANGUAGE = "Language of the query (ISO 639-1), by which its words are stemmed; absent = detected from the query."
+RECORD_LANGUAGE = "Language of the text (ISO 639-1), for stemming; absent = detected from the text."
+QUERY_LANGUAGE = "Language of the query (ISO 639-1), for stemming; absent = detected from the query."
 _CODES = frozenset(get_args(LanguageCode))
 
 

@@ -31,7 +31,7 @@ class ChatMessage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Role = Role.USER
-    author: Utf8Text | None = Field(None, description="Display name of who wrote it.")
+    author: Utf8Text | None = Field(None, description="Display name of the writer.")
     content: BodyText
     timestamp: Timestamp | None = Field(None, description="When it was written (UTC).")
 
@@ -64,7 +64,7 @@ class RetrieveRequest(BaseModel):
     filters: Filters = Filters()
     content_types: ContentTypes = Field(
         default_factory=_types_asked_for,
-        description="What is searched; absent = fact, archival and message, or trajectory where a filter asks for it.",
+        description="Kinds to search; absent = fact, archival and message, or trajectory if a filter asks for it.",
     )
     fuzzy: FuzzyLevel = 0
     language: LanguageCode | None = Field(None, description=QUERY_LANGUAGE)
@@ -72,10 +72,10 @@ class RetrieveRequest(BaseModel):
     max_iterations: MaxIterations | None = None
     max_context_tokens: MaxContextTokens | None = None
     write_answer: bool | None = Field(
-        None, description="Write an answer: absent = where a chat model is set; true = an error where none is."
+        None, description="Write an answer; absent = if a chat model is set; true without one is an error."
     )
     reference_time: Timestamp | None = Field(
-        None, description="Now, for relative times and recency; default the newest message's timestamp."
+        None, description="Current time, for relative times and recency; default: the newest message's timestamp."
     )
     debug: bool = Field(False, description="Return score components per fact and the trace.")
 

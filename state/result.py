@@ -31,7 +31,7 @@ class RecalledFact(_Frozen):
     similarity: float = Field(description="Match with the request in [0,1], comparable across requests.")
     score: float = Field(description="Final ranking value in [0,1].")
     relevance: float = Field(
-        0.0, description="Probability, as fitted, that it matters for the question; see the setting `context_floor`."
+        0.0, description="Fitted probability that it matters for the question; see the setting `context_floor`."
     )
     label: str | None = None
     agent_id: str | None = None
@@ -40,20 +40,20 @@ class RecalledFact(_Frozen):
     role: Role | None = None
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
-    valid_until: Timestamp | None = Field(None, description="When what it says stopped being true, exclusive.")
+    valid_until: Timestamp | None = Field(None, description="When its statement stopped being true, exclusive.")
     superseded_by: str | None = Field(
-        None, description="Id of the newer fact that contradicts it, or something that a message said."
+        None, description="Id of the newer fact that contradicts it, or part of it if it is a message."
     )
     superseded_by_hint: str | None = Field(
         None,
-        description="Id of a later statement that seems to correct it (LIVE-4). A guess from the "
-        "wording, where `superseded_by` is known; not set where the question is about the past.",
+        description="Id of a later statement that seems to correct it (LIVE-4). A guess from the wording, whereas "
+        "`superseded_by` is known; not set for a question about the past.",
     )
     superseded_reason: str | None = Field(None, description="Why it seems to be corrected, in words.")
     evidence: tuple[Evidence, ...] = ()
     count: int = Field(1, ge=1, description="How often it was said: exact and near repeats are one fact.")
-    first_said: Timestamp | None = Field(None, description="When it was said first.")
-    last_said: Timestamp | None = Field(None, description="When it was said last.")
+    first_said: Timestamp | None = Field(None, description="When it was first said.")
+    last_said: Timestamp | None = Field(None, description="When it was last said.")
     debug: dict[str, Any] | None = None
 
 
@@ -61,16 +61,16 @@ class Confidence(_Frozen):
     """How sure the result is (CONF-1, CONF-2)."""
 
     label: ConfidenceLabel
-    score: float = Field(description="Probability, as fitted, that all of the evidence is among the first ten facts.")
+    score: float = Field(description="Fitted probability that all of the evidence is among the first ten facts.")
     answerable: float | None = Field(
-        None, description="Probability, as fitted, that memory holds an answer at all; null where the mapping has none."
+        None, description="Fitted probability that memory holds an answer at all; null if the mapping has none."
     )
     raw_score: float = Field(description="Weighted sum of the components in [0,1].")
     components: dict[str, float] = Field(description="Each component in [0,1].")
     signals: dict[str, float] = Field(
-        default_factory=dict, description="What else the mapping may use, each in [-1,1] (CONF-4)."
+        default_factory=dict, description="Further inputs of the mapping, each in [-1,1] (CONF-4)."
     )
-    calibration_id: str = Field(description="Which mapping made the score.")
+    calibration_id: str = Field(description="Name of the mapping behind the score.")
 
 
 class Stop(_Frozen):

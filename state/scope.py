@@ -102,7 +102,7 @@ class Filters(BaseModel):
     attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
     min_similarity: UnitFloat | None = Field(None, description="Similarity at least this, in [0,1].")
     include_superseded: bool | None = Field(
-        None, description="True: superseded facts, too; otherwise only current ones."
+        None, description="True: also superseded facts; otherwise only current ones."
     )
     as_of: Timestamp | None = Field(
         None, description="Records as of this time (UTC): none made later, no fact that had ended."
@@ -141,7 +141,7 @@ class Filters(BaseModel):
 
 
 class RetentionRule(BaseModel):
-    """Which records a policy erases (LIVE-7): those that meet all that the rule names, at least one thing."""
+    """A rule for records to erase (LIVE-7): those that meet all its conditions, at least one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -40,14 +40,14 @@ Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS), BeforeValidator(no_boolean)]
 class _CommonParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    filters: Filters = Field(Filters(), description="Conditions that every result meets; all that are given must hold.")
+    filters: Filters = Field(Filters(), description="Conditions that every result must meet.")
     mode: SearchMode = Field(
         SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`: both; `auto`: what fits the query."
     )
     fuzzy: FuzzyLevel = 0
     language: LanguageCode | None = Field(None, description=QUERY_LANGUAGE)
     reference_time: Timestamp | None = Field(
-        None, description="The time that `< 3 days` in a query counts back from; absent = the clock."
+        None, description="Time from which `< 3 days` in a query counts back; absent = now."
     )
 
     def check_supported(self) -> None:
@@ -65,22 +65,20 @@ class SearchParams(_CommonParams):
 
     content_types: ContentTypes | None = Field(
         None,
-        description="Absent = fact, archival and message; trajectory where a filter of trajectories is given.",
+        description="Absent = fact, archival and message, or trajectory with a trajectory filter.",
     )
-    limit: Limit = Field(30, description="Maximum results, 1 to 1,000; of each content type where `limit_per_type`.")
+    limit: Limit = Field(30, description="Maximum results, 1 to 1,000; per content type with `limit_per_type`.")
     limit_per_type: bool = Field(True, description="Apply the limit to every content type separately.")
     order_by: OrderBy = Field(OrderBy.RELEVANCE, description="Best first, or newest first among the best.")
     apply_content_scoring: bool = Field(True, description="Weigh tool output and reasoning less than speech.")
     rerank: bool | None = Field(
-        None, description="Rerank the best by their token vectors; absent = where the store holds token vectors."
+        None, description="Rerank the best by their token vectors; absent = if the store holds token vectors."
     )
-    rerank_budget_ms: FiniteFloat = Field(
-        0.0, ge=0, description="Milliseconds for computing token vectors that aren't stored."
-    )
+    rerank_budget_ms: FiniteFloat = Field(0.0, ge=0, description="Milliseconds for computing missing token vectors.")
     rerank_pool: Integer = Field(
-        DEFAULT_RERANK_POOL, ge=1, le=MAX_RERANK_POOL, description="How many of the best are reranked, 1 to 100."
+        DEFAULT_RERANK_POOL, ge=1, le=MAX_RERANK_POOL, description="Number of best results to rerank, 1 to 100."
     )
-    rerank_learned: bool = Field(True, description="Apply the learned order where results are reranked.")
+    rerank_learned: bool = Field(True, description="Apply the learned order if results are reranked.")
     time_suffixes: bool = Field(True, description="Read a time at the end of the query as a filter.")
     debug: bool = Field(False, description="Return the ranks and scores of each retriever with every result.")
 
@@ -98,12 +96,13 @@ class SearchParams(_CommonParams):
 class TrajectorySearchParams(_CommonParams):
     """Options of a search of past runs, with or without contrasts."""
 
-    filters: Filters = Field(Filters(), description="Conditions that every run meets: status, tags, tools used …")
-    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Maximum runs, 1 to 1,000; with contrasts of each tier.")
+    filters: Filters = Field(Filters(), description="Conditions that every run must meet: status, tags, tools used …")
+    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Maximum runs, 1 to 1,000; per tier with contrasts.")
     min_score: UnitFloat | None = Field(None, description="Minimum learning value, 0 to 1; excludes unscored runs.")
     max_score: UnitFloat | None = Field(None, description="Maximum learning value, 0 to 1; excludes unscored runs.")
     min_similarity: UnitFloat = Field(
-        TRAJECTORY_MIN_SIMILARITY, description="Minimum similarity to the query, 0 to 1; the filter of this name wins."
+        TRAJECTORY_MIN_SIMILARITY,
+        description="Minimum similarity to the query, 0 to 1; the filter of this name takes precedence.",
     )
     include_contrasts: bool = Field(False, description="Group by learning value; each tier is searched separately.")
     success_threshold: UnitFloat = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")

@@ -21,7 +21,7 @@ def add_condition_options(parser: argparse.ArgumentParser) -> None:
     add("--tag", dest="tags", action="append", metavar="T", help="has this tag; repeated: all of them")
     add("--fact-type", metavar="T", help="exactly this fact type")
     add("--session", metavar="ID", help="exactly this session")
-    add("--include-superseded", action="store_true", default=None, help="also facts that newer ones have superseded")
+    add("--include-superseded", action="store_true", default=None, help="also facts superseded by newer ones")
     add("--as-of", metavar="T", help="records that existed and facts that held at this time, as 2024-05-01T09:30:00Z")
     add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1")
     add(
@@ -40,5 +40,5 @@ def add_filter_option(group: Group) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="any filter of docs/search.md, such as scored=true, 'attributes.team=red' or 'attributes.age>=3'; may be "
-        f"repeated, and the values of {', '.join(LIST_FILTERS)} and the conditions on attributes add up",
+        f"repeated; values of {', '.join(LIST_FILTERS)} and conditions on attributes accumulate",
     )

@@ -49,8 +49,8 @@ def add_embedder_option(group: Group) -> None:
 def add_owner_options(group: Group, conversation: str) -> None:
     """Add `--agent`, `--user` and `--conversation` of what is written; `conversation` says what the last one means."""
     add = group.add_argument
-    add("--agent", dest="agent_id", metavar="A", help="agent whose memory it is")
-    add("--user", dest="user_id", metavar="U", help="user whose memory it is")
+    add("--agent", dest="agent_id", metavar="A", help="agent that owns the memory")
+    add("--user", dest="user_id", metavar="U", help="user who owns the memory")
     add("--conversation", dest="conversation_id", metavar="ID", help=conversation)
 
 
@@ -76,7 +76,7 @@ def add_model_options(group: Group, *, answers: bool = True) -> None:
             "--answer",
             dest="write_answer",
             action=argparse.BooleanOptionalAction,
-            help="write an answer with citations (default: where a chat model is set)",
+            help="write an answer with citations (default: if a chat model is set)",
         )
 
 
@@ -84,7 +84,7 @@ def add_tenant_option(group: Group, *, required: bool = False) -> None:
     """Add `--tenant`."""
     default = "" if required else " (default: $RECALL_LOOP_TENANT, else `default`)"
     group.add_argument(
-        "--tenant", metavar="T", required=required, help=f"whose memory; nothing is shared between tenants{default}"
+        "--tenant", metavar="T", required=required, help=f"tenant whose memory is used; tenants share nothing{default}"
     )
 
 

@@ -36,7 +36,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser(
-        "ablate", help="measure what each ingredient is worth", description=_DESCRIPTION, epilog=_EXAMPLE
+        "ablate", help="measure the contribution of each ingredient", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, metavar="PATH", help="data sets, as `eval` takes them")

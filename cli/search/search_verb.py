@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Search a store once and print the matches, best first: no planning, no further rounds. If nothing is found,
-it prints what was searched. A query may end with a time: `< 3 days` (within), `> 2 weeks` (longer ago),
+print a description of the search. A query may end with a time: `< 3 days` (within), `> 2 weeks` (longer ago),
 `1-3 months`, `2 days ago`; in quotation marks it is text. The store is opened for reading only.
 """
 _EXAMPLE = """\
@@ -40,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
     add_tenant_option(parser)
     scope = parser.add_argument_group("where to look")
     add_scope_options(scope)
-    add_types_option(scope, "fact,archival,message; trajectory where a filter of trajectories is given")
+    add_types_option(scope, "fact,archival,message; trajectory with a trajectory filter")
     add_condition_options(parser)
     _add_mode_options(parser.add_argument_group("how to search"))
     _add_ranking_options(parser.add_argument_group("how to rank"))
@@ -58,7 +58,7 @@ def _add_mode_options(group: Group) -> None:
     add_language_option(group, "the query")
     add("--limit", default=10, metavar="N", help="maximum results of each type, 1 to 1000 (default: %(default)s)")
     _add_off(group, "--no-limit-per-type", "limit_per_type", "one limit for all types together (default: off)")
-    add("--reference-time", metavar="T", help="now, for `< 3 days` at the end of the query (default: the clock)")
+    add("--reference-time", metavar="T", help="current time, for `< 3 days` at the end of the query (default: now)")
     _add_off(
         group, "--no-time-suffixes", "time_suffixes", "treat a time at the end of the query as text (default: off)"
     )
@@ -69,22 +69,22 @@ def _add_ranking_options(group: Group) -> None:
     add(
         "--order-by",
         choices=("relevance", "created_at"),
-        help="best first, or the newest of the best first (default: relevance)",
+        help="best first, or newest first among the best (default: relevance)",
     )
     words = "weigh tool output and reasoning the same as speech (default: off)"
     _add_off(group, "--no-content-scoring", "apply_content_scoring", words)
     add(
         "--rerank",
         action=argparse.BooleanOptionalAction,
-        help="compare the best results word by word (default: where the store holds token vectors)",
+        help="compare the best results word by word (default: if the store holds token vectors)",
     )
     add(
         "--rerank-learned",
         action=argparse.BooleanOptionalAction,
-        help="apply the learned order where results are reranked (default: yes)",
+        help="apply the learned order if results are reranked (default: yes)",
     )
-    add("--rerank-pool", metavar="N", help="how many of the best are reranked, 1 to 100 (default: 50)")
-    add("--rerank-budget-ms", metavar="MS", help="milliseconds for token vectors that aren't stored (default: 0)")
+    add("--rerank-pool", metavar="N", help="number of best results to rerank, 1 to 100 (default: 50)")
+    add("--rerank-budget-ms", metavar="MS", help="milliseconds for computing missing token vectors (default: 0)")
 
 
 def _add_off(group: Group, option: str, field: str, words: str) -> None:
@@ -101,7 +101,7 @@ def _add_output_options(group: Group) -> None:
         help="how much of each text: local, constellation, messages, or steps such as 2:full,5:1000,400 "
         "(default: by scope and types)",
     )
-    group.add_argument("--json", action="store_true", help="print the results and what was searched as JSON")
+    group.add_argument("--json", action="store_true", help="print the results and a description of the search as JSON")
     group.add_argument("--debug", action="store_true", default=None, help="add the rank and score of each retriever")
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Keep a text, as a message of the user, or what a JSON document holds: a message, a record, or a list of messages and
-records. What is left out (id, kind, time, position) is derived. All is kept or, where something can't be, nothing.
-Files of many records are for `recall-loop ingest`.
+Store a text as a message from the user, or the contents of a JSON document: a message, a record, or a list of messages
+and records. Missing fields (id, kind, time, position) are derived. If one item can't be stored, none is. For files with
+many records, use `recall-loop ingest`.
 """
 _EXAMPLE = """\
 examples:
@@ -35,19 +35,19 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser(
-        "add", help="keep a text, messages or records", description=_DESCRIPTION, epilog=_EXAMPLE
+        "add", help="store a text, messages or records", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("text", nargs="?", metavar="TEXT", help="what to keep; - = standard input")
+    what.add_argument("text", nargs="?", metavar="TEXT", help="text to store; - = standard input")
     what.add_argument("--file", type=Path, metavar="FILE", help="a JSON document of messages and records, UTF-8")
     add_store_option(parser)
     add_tenant_option(parser)
     whose = parser.add_argument_group("whose it is")
-    add_owner_options(whose, "conversation that it is part of")
+    add_owner_options(whose, "conversation it belongs to")
     whose.add_argument("--session", metavar="ID", help="part of the conversation")
-    add_language_option(parser, "what states none", "each text")
+    add_language_option(parser, "items that state none", "each text")
     parser.add_argument(
-        "--infer", action="store_true", help="draw facts from the messages, by a chat model (default: off)"
+        "--infer", action="store_true", help="extract facts from the messages with a chat model (default: off)"
     )
     add_model_options(parser, answers=False)
     add_json_option(parser)

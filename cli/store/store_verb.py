@@ -72,17 +72,15 @@ def _add_maintenance(actions: Any) -> None:
     rebuild.add_argument(
         "--re-embed",
         action="store_true",
-        help="embed all records again with the settings' embedder; where it was cut off, the same command goes on "
+        help="embed all records again with the settings' embedder; if it was interrupted, the same command continues "
         "(default: off)",
     )
     rebuild.add_argument(
         "--token-vectors",
         choices=("make", "drop"),
-        help="make the token vectors that reranking needs where they are missing, or keep none (default: no change)",
+        help="create missing token vectors for reranking, or drop all of them (default: no change)",
     )
-    rebuild.add_argument(
-        "--move", action="store_true", help="keep the vectors on the server of --url from now on (default: off)"
-    )
+    rebuild.add_argument("--move", action="store_true", help="move the vectors to the server of --url (default: off)")
     example = "--store ./my-memory --to postgresql://recall@db/recall"
     move = add_action(
         actions, "move", "copy a store to PostgreSQL or to a new folder, and compare both sides", example, tenant=False
@@ -90,11 +88,11 @@ def _add_maintenance(actions: Any) -> None:
     move.add_argument("--to", required=True, metavar="PATH", help="new folder, or postgresql://user@host/database")
     add_json_option(move)
     example = "--store ./my-memory ./backups/monday"
-    words = "copy all of a store in a folder, while a service may write to it, to a new folder, and verify the copy"
+    words = "copy a store in a folder to a new folder, even while a service writes to it, and verify the copy"
     backup = add_action(actions, "backup", words, example, tenant=False)
     backup.add_argument("target", metavar="TARGET", help="a folder that doesn't exist yet")
     add_json_option(backup)
-    add_action(actions, "compact", "rewrite the store's files, so that no deleted byte stays in them", tenant=False)
+    add_action(actions, "compact", "rewrite the store's files without deleted data", tenant=False)
 
 
 def _add_list(actions: Any) -> None:
@@ -105,20 +103,20 @@ def _add_list(actions: Any) -> None:
     add_types_option(listing, "all")
     add_filter_option(listing)
     listing.add_argument(
-        "--limit", type=bounded_int(1, 1000), default=20, metavar="N", help="most records (default: %(default)s)"
+        "--limit", type=bounded_int(1, 1000), default=20, metavar="N", help="maximum records (default: %(default)s)"
     )
-    listing.add_argument("--after", default="", metavar="PLACE", help="where the page before ended (default: begin)")
+    listing.add_argument("--after", default="", metavar="PLACE", help="end of the previous page (default: start)")
     add_json_option(listing)
 
 
 def _add_update(actions: Any) -> None:
     example = '--tenant acme m-17 text="I moved to Oslo." tags=["home"]'
-    update = add_action(actions, "update", "change some fields of a record; what isn't named stays", example)
+    update = add_action(actions, "update", "change some fields of a record", example)
     update.add_argument("id", metavar="ID", help="id of the record")
     update.add_argument(
         "changes", nargs="+", metavar="FIELD=VALUE", help="a field and its new value: text, or JSON; null empties it"
     )
-    update.add_argument("--actor", metavar="NAME", help="who makes the change, for its history (default: nobody says)")
+    update.add_argument("--actor", metavar="NAME", help="author of the change, for its history (default: none)")
 
 
 def _add_delete(actions: Any) -> None:
@@ -132,15 +130,17 @@ def _add_delete(actions: Any) -> None:
     which.add_argument("--conversation", dest="conversation_id", metavar="ID", help="every record of a conversation")
     which.add_argument("--all", action="store_true", help="every record of the tenant")
     delete.add_argument(
-        "--compact", action="store_true", help="rewrite the store's files without deleted bytes (default: off)"
+        "--compact", action="store_true", help="rewrite the store's files without deleted data (default: off)"
     )
 
 
 def _add_forgetting(actions: Any) -> None:
-    words = "erase what has expired, what the setting `retention` names, and old versions"
+    words = "erase expired records, those selected by the setting `retention`, and old versions"
     add_json_option(add_action(actions, "sweep", words, tenant=False))
     example = "--tenant acme --speech-acts acknowledgement --older-than-days 7 --dry-run"
-    forget = add_action(actions, "forget", "delete the records that options name, or count them", example, tenant=False)
+    forget = add_action(
+        actions, "forget", "delete, or count, the records selected by the options", example, tenant=False
+    )
     add_tenant_option(forget, required=True)
     add_scope_options(forget)
     add_types_option(forget, "all")
@@ -149,8 +149,8 @@ def _add_forgetting(actions: Any) -> None:
     add("--roles", type=comma_separated, metavar="R,..", help="user, assistant, tool, system (default: any)")
     acts = "statement, question, request, acknowledgement, non_answer"
     add("--speech-acts", type=comma_separated, metavar="A,..", help=f"every sentence is one of {acts} (default: any)")
-    add("--older-than-days", metavar="N", help="created so many days ago or earlier (default: any time)")
-    add("--dry-run", action="store_true", help="count what would go, and delete nothing (default: off)")
+    add("--older-than-days", metavar="N", help="created at least this many days ago (default: any time)")
+    add("--dry-run", action="store_true", help="only count the records (default: off)")
     add_json_option(forget)
     history = add_action(actions, "history", "print the changes of a record, oldest first", "f-12 --tenant acme")
     history.add_argument("id", metavar="ID", help="id of the record")

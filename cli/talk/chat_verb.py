@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Talk to a memory. Each line is a turn: what memory recalls for it is shown with its confidence, its scores, and
-what was left out of the context and why; then come the reply and what was written. With a chat model the reply is
-its answer; without one it is the best fact as it stands, or that there is nothing. What only tells something is
-noted. Lines that begin with a slash are commands; /help lists them. Lines may also be piped in.
+Talk to a memory. Each line is a turn. It shows the recalled facts with confidence and scores, and the facts left out
+of the context with the reason; then the reply and the messages written. With a chat model, the reply is its answer;
+without one, it is the best fact verbatim, or that there is none. A statement that asks nothing is noted. Lines that
+begin with a slash are commands; /help lists them. Lines may also be piped in.
 """
 _EXAMPLE = """\
 examples:
@@ -45,14 +45,12 @@ def add_parser(subparsers: Any) -> None:
     add_store_option(parser)
     add_tenant_option(parser)
     add = parser.add_argument
-    add("--user", dest="user_id", metavar="U", help="whose memory: written with all, and recall reaches no other")
-    add("--agent", dest="agent_id", metavar="A", help="the agent's memory: as --user")
-    add(
-        "--conversation", dest="conversation_id", metavar="ID", help="go on with this conversation (default: a new one)"
-    )
-    add("--reference-time", metavar="T", help="time at the beginning, from which it goes on (default: the clock)")
+    add("--user", dest="user_id", metavar="U", help="user whose memory is written and recalled (default: all)")
+    add("--agent", dest="agent_id", metavar="A", help="agent whose memory is written and recalled (default: all)")
+    add("--conversation", dest="conversation_id", metavar="ID", help="continue this conversation (default: a new one)")
+    add("--reference-time", metavar="T", help="time at which the conversation starts (default: now)")
     add_model_options(parser)
-    add("--infer", action="store_true", help="let the chat model draw facts from each turn (default: off)")
+    add("--infer", action="store_true", help="let the chat model extract facts from each turn (default: off)")
     add("--top", type=bounded_int(1, 1000), default=5, metavar="N", help="facts shown, 1 to 1000 (default: 5)")
     add("--json", action="store_true", help="print one JSON object for each turn and command (default: text)")
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # loaded when an action runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Past runs of agents. Two things are kept apart everywhere. Execution says how a run ended: completed,
-incomplete, failed, error or unknown. Learning value says how much can be learned from it, from 0 to 1.
-Neither affects the other: a run that ended in an error may teach a lot.
+Past runs of agents. Execution says how a run ended: completed, incomplete, failed, error or unknown. Learning
+value says how much can be learned from it, from 0 to 1. Neither affects the other: a run that ended in an
+error may teach a lot.
 """
 _EXAMPLE = """\
 examples:
@@ -33,7 +33,7 @@ examples:
   recall-loop trajectories migrate --store ./my-memory --dry-run
 """
 _READING_ACTIONS = ("search", "show", "stats")
-_RUNS_HELP = "JSON Lines, one run per line: `messages`, and besides them `id`, `task`, `stop_reason`, `error` …"
+_RUNS_HELP = "JSON Lines, one run per line: `messages`, and optionally `id`, `task`, `stop_reason`, `error` …"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -63,7 +63,7 @@ def _add_intake(actions: Any) -> None:
     _add_masking(convert)
     add = add_action(actions, "add", "add runs to a store", "runs.jsonl --store ./my-memory --agent support")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
-    add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as each line says)")
+    add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: from each line)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
     add.add_argument(
         "--score",
@@ -110,10 +110,10 @@ def _add_score(actions: Any) -> None:
 
 def _add_search(actions: Any) -> None:
     search = add_action(actions, "search", "search past runs by their task", '"late refund" --store ./my-memory')
-    search.add_argument("query", type=not_blank, metavar="QUERY", help="what the run should be about")
+    search.add_argument("query", type=not_blank, metavar="QUERY", help="task of the runs")
     add_scope_options(search.add_argument_group("where to look"), "runs")
     _add_contrasts(search.add_argument_group("learning value and contrasts"))
-    _add_filters(search.add_argument_group("conditions that runs must meet, all of them"))
+    _add_filters(search.add_argument_group("conditions that must all hold"))
     search.add_argument("--limit", metavar="N", help="maximum runs, with contrasts per tier, 1 to 1000 (default: 5)")
     add_json_option(search)
 

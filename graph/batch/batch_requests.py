@@ -1,4 +1,4 @@
-"""The requests of a batch: one by one, each either to be run or with the error line that it gets (OPS-2).
+"""The requests of a batch, one by one, each valid or with its error line (OPS-2).
 
 Memory doesn't grow with the text of the requests already read: ids are digests in a temporary SQLite file, completed
 lines take eight bytes each.

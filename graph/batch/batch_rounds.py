@@ -1,4 +1,4 @@
-"""How the requests of a batch go through an engine: a few at a time, in order or not, none for too long (OPS-2).
+"""The flow of a batch's requests through an engine: order, concurrency and time limits (OPS-2).
 
 Only as many requests are read as are running or wait for an earlier one to be written: the memory that a batch
 needs does not depend on how many requests it has.

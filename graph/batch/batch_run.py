@@ -44,20 +44,20 @@ def run_batch(
 ) -> BatchSummary:
     """Run every request of a file and append one line per request to the output.
 
-    A request without a tenant takes that of the settings. `progress` is called with the summary after every line.
+    A request without a tenant uses that of the settings. `progress` is called with the summary after every line.
 
     Args:
         requests_path: JSON Lines, a regular file.
         output_path: a new file, or with `resume` the one that an earlier run began.
-        store: the memory that is searched.
-        settings: knobs; None = the defaults and the environment.
+        store: the memory to search.
+        settings: None = the environment and the defaults.
         concurrency: requests at a time, 1 to 64.
         workers: processes that share them, 1 to 64; 1 = threads of this process. Each opens the store to read.
         ray: run them in actors of a Ray cluster instead, `concurrency` in each; the store is on a Chroma server, and
             every machine of the cluster reads its folder at the same path.
         order: "completed" = lines as requests end; "input" = in the order of the requests.
         timeout: seconds for each request, up to a day; one that takes longer gets an error line.
-        resume: do what the output has no line for yet.
+        resume: run the requests that have no line in the output yet.
         progress: called with the summary so far.
 
     Raises:
@@ -96,7 +96,7 @@ def stream_batch(
 ) -> Iterator[ResultLine]:
     """Yield one line per request, as `run_batch` writes them (without `digest`), reading requests as they are needed.
 
-    Each request needs an `id` of its own. Closing the iterator drops what hasn't begun.
+    Each request needs its own `id`. Closing the iterator drops the requests that haven't begun.
 
     Raises:
         InvalidInputError: an argument is not allowed; at once, not at the first line.

@@ -1,4 +1,4 @@
-"""The engine of batches for which one machine is not enough: actors of a Ray cluster (OPS-2).
+"""The batch engine for more than one machine: actors of a Ray cluster (OPS-2).
 
 Each actor opens the store for reading, on its own machine: a folder beside a Chroma server, or an address. An actor
 that ends is replaced, and its requests are run again. Nothing of Ray is imported before a batch asks for it.

@@ -1,1 +1,1 @@
-"""A memory in five lines: everything one does with it, behind one object."""
+"""A memory in five lines: the whole life cycle behind one object."""

@@ -42,7 +42,7 @@ def _in_thread(
 
 
 class AsyncMemory:
-    """`Memory` for an event loop: the same arguments, results and errors, and nothing that blocks runs on the loop.
+    """`Memory` for an event loop: the same arguments, results and errors, with nothing blocking on the loop.
 
         async with AsyncMemory("./my-memory") as memory:
             await memory.add("I moved to Bergen in May.", user_id="ada")
@@ -83,7 +83,7 @@ class AsyncMemory:
                 self._memory.close()
 
     async def memory(self) -> Memory:
-        """Return the memory below, opened, for what has to be done without waiting."""
+        """Return the underlying memory, opened, for synchronous use."""
         return await asyncio.to_thread(self._opened) if self._memory is None else self._memory
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Facts that a chat model draws from messages which were just added, as `remember(facts=True)` does."""
+"""Facts that a chat model extracts from newly added messages, as `remember(facts=True)` does."""
 
 from __future__ import annotations
 

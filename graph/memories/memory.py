@@ -35,22 +35,22 @@ _WHAT_TO_FORGET = (
 
 
 class Memory(MemoryReading):
-    """A memory: texts, messages and records go in, and what matters for a question comes out.
+    """A memory: add texts, messages and records, and recall what matters for a question.
 
         with Memory("./my-memory") as memory:
             memory.add("I moved to Bergen in May.", user_id="ada")
             print(memory.recall("Where do I live?", user_id="ada").context)
 
-    Scope is flat everywhere: `user_id`, `agent_id`, `conversation_id`, `tenant`. What is given when something is added
-    says whose it is; what is given when something is read narrows it, and absent means all of the tenant. Absent
-    `tenant` = that of the settings.
+    Every method takes the same scope: `user_id`, `agent_id`, `conversation_id`, `tenant`. When adding, it sets the
+    owner; when reading, it limits the search, and an absent part limits nothing within the tenant. Absent `tenant` =
+    that of the settings.
 
     `Memory()` lives in this process's memory, `Memory("path")` in a folder, `Memory("postgresql://…")` in PostgreSQL,
-    where any number of processes write to it. It may be used by several threads.
-    `AsyncMemory` is the same for an event loop.
+    where any number of processes can write to it. Several threads may use it. `AsyncMemory` is the same for an event
+    loop.
 
     Attributes:
-        store: the store below, for everything that isn't here.
+        store: the underlying store, for everything else.
         settings: the settings of all calls.
     """
 
@@ -121,29 +121,29 @@ class Memory(MemoryReading):
         actor: str | None = None,
         on_reject: OnReject = "raise",
     ) -> AddResult:
-        """Keep a text, messages, records, or a list of any of these.
+        """Store a text, messages, records, or a list of any of these.
 
-        A text is a message of the user. Messages are mappings with role and content as chat APIs have them, LangChain's
-        messages, `ChatMessage` or `(role, text)`; their text, speaker, time, id and calls of tools are kept. Several
-        that name no conversation are a session of their own, so that each is found with its neighbours. Records are
-        `Fact`, `Message` and the like, or mappings with their fields. What is left out is derived as by
-        `MemoryStore.upsert`: id, kind, time, position. Something with an `id` replaces the record that has it.
+        A text is a message from the user. Messages are mappings with role and content as in chat APIs, LangChain
+        messages, `ChatMessage` or `(role, text)`; their text, speaker, time, id and tool calls are kept. Several
+        without a conversation form a session, so that each is found with its neighbours. Records are `Fact`, `Message`
+        and the like, or mappings with their fields. Missing fields (id, kind, time, position) are derived as by
+        `MemoryStore.upsert`. An item with an `id` replaces the record with that id.
 
         Args:
-            content: what to keep.
-            user_id: the user whose memory it is.
-            agent_id: the agent whose memory it is.
-            conversation_id: the conversation that it is part of.
+            content: what to store.
+            user_id: the user who owns the memory.
+            agent_id: the agent that owns the memory.
+            conversation_id: the conversation it belongs to.
             tenant: the tenant.
             session: the part of the conversation; neighbours are joined only within one.
-            language: the language of what states none (ISO 639-1, such as "nl"), by which words are stemmed; None =
-                detected from each text.
-            infer: let the chat model draw facts from the messages, as `remember(facts=True)` does. Where the model
+            language: the language of items that state none (ISO 639-1, such as "nl"), for stemming; None = detected
+                from each text.
+            infer: let the chat model extract facts from the messages, as `remember(facts=True)` does. If the model
                 fails, the messages are kept, and `facts.failure` says why.
             roles: whose messages are kept; the others are in `skipped`.
-            actor: who adds it, for the history of records that are replaced.
-            on_reject: `raise`: where something can't be stored nothing is. `report`: the rest is, and `outcomes` says
-                what isn't, and why.
+            actor: who adds them, for the history of replaced records.
+            on_reject: `raise`: if an item can't be stored, nothing is. `report`: the others are, and `outcomes` gives
+                the reasons.
 
         Raises:
             RejectedRecordsError: records can't be stored, with every reason; nothing was written.
@@ -171,11 +171,10 @@ class Memory(MemoryReading):
         actor: str | None = None,
         **changes: Any,
     ) -> Record:
-        """Change some fields of a record and return it; what isn't named stays, and None empties a field.
+        """Change some fields of a record and return it; None empties a field.
 
-        `update("m1", text="I moved to Oslo.", tags=["home"])`. Lists and `attributes` are replaced as a whole; id and
-        kind can't change, nor can whose the record is: `store.update` changes that. What the record was is kept as a
-        version (`history`).
+        `update("m1", text="I moved to Oslo.", tags=["home"])`. Lists and `attributes` are replaced as a whole; id, kind
+        and owner can't change (`store.update` changes the owner). The old record is kept as a version (`history`).
 
         Args:
             record_id: the record's id.
@@ -208,10 +207,10 @@ class Memory(MemoryReading):
         content_types: ContentTypeNames | None = None,
         dry_run: bool = False,
     ) -> ForgetReport:
-        """Delete, or count, the records that meet all that is given, with their versions; at least one thing must be.
+        """Delete, or count, the records that meet all given conditions (at least one), with their versions.
 
-        `forget(user_id="ada")` is everything of a user, `forget(rule={"older_than_days": 90}, dry_run=True)` counts
-        what is older. `store.maintenance.compact()` then takes the bytes off the disk.
+        `forget(user_id="ada")` deletes everything of a user, `forget(rule={"older_than_days": 90}, dry_run=True)`
+        counts older records. `store.maintenance.compact()` then removes the bytes from the disk.
 
         Args:
             user_id: only records of this user.
@@ -247,7 +246,7 @@ class Memory(MemoryReading):
         conversation_id: str | None = None,
         tenant: str | None = None,
     ) -> bool:
-        """Delete a record with its versions; return whether there was one with this id in the given scope."""
+        """Delete a record with its versions; return whether one with this id was in the given scope."""
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
         if self._held(record_id, reach) is None:
             return False

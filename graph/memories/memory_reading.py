@@ -1,4 +1,4 @@
-"""The reading half of `Memory`: search, recall, records one by one and page by page, their history, export."""
+"""The reading half of `Memory`: search, recall, single records and pages, history, export."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class MemoryReading:
             tenant: the tenant.
             filters: conditions that every record meets: `Filters`, or its fields.
             content_types: only these kinds; None = all.
-            limit: most records, 1 to 1,000.
+            limit: maximum records, 1 to 1,000.
             after: `after` of the page before; "" = the first page.
 
         Raises:

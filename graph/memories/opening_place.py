@@ -1,4 +1,4 @@
-"""The store that a `Memory` is opened on: given, in a folder, in PostgreSQL, or in memory."""
+"""The store that a `Memory` opens: a given one, a folder, PostgreSQL, or in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a question to a `Memory` is made of, as a request."""
+"""Any form of question to a `Memory`, as a request."""
 
 from __future__ import annotations
 

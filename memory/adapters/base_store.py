@@ -63,16 +63,16 @@ _PARTS = {"tags": "namespace", "text": "key"}
 class RecallLoopStore(BaseStore):
     """A LangGraph store whose items are records of one tenant of a `MemoryStore`.
 
-    Searches with a query run both retrievers (words and meaning) and give each item's similarity in [0,1] as its score,
-    best item first; where an item has several texts, the best one counts. If fewer items match than are wanted, those
-    that aren't indexed follow, without a score; so do matches beyond the best 1,000 texts. Without a query items come
-    in the order in which they were first put.
+    Searches with a query run both retrievers (words and meaning) and return each item's similarity in [0,1] as its
+    score, best item first; if an item has several texts, the best one counts. If fewer items match than requested,
+    those that aren't indexed follow, without a score; so do matches beyond the best 1,000 texts. Without a query, items
+    come in the order in which they were first put.
 
-    A batch reads before it writes; of several puts with one namespace and key the last one counts. Every method may be
-    called from several threads; the asynchronous ones run in threads.
+    A batch reads before it writes; of several puts to one key, the last one counts. Every method may be called from
+    several threads; the asynchronous ones run in threads.
 
-    An item with a time to live is left out of everything as soon as that is over, `sweep_ttl` erases it, and a read
-    restarts its time (unless the configuration or the call says otherwise, or the store is read-only).
+    An item is left out everywhere once its time to live is over, `sweep_ttl` erases it, and a read restarts its time
+    (unless the configuration or the call says otherwise, or the store is read-only).
 
     Attributes:
         index_config: the configuration of the index as it was given.
@@ -144,7 +144,7 @@ class RecallLoopStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """As `batch`; nothing that blocks runs on the event loop."""
+        """As `batch`, with nothing blocking on the event loop."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _read(self, op: Op) -> Result:

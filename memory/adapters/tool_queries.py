@@ -47,8 +47,8 @@ class SearchQuery(BaseModel):
 
     query: BodyText = Field(description="What to look for, in words.")
     limit: int = Field(10, ge=1, le=MAX_TOOL_LIMIT, description="Maximum results, of each kind.")
-    start_time: Timestamp | None = Field(None, description="Only what was made at or after this time (RFC 3339).")
-    end_time: Timestamp | None = Field(None, description="Only what was made before this time (RFC 3339).")
+    start_time: Timestamp | None = Field(None, description="Only records made at or after this time (RFC 3339).")
+    end_time: Timestamp | None = Field(None, description="Only records made before this time (RFC 3339).")
     min_similarity: UnitFloat | None = Field(None, description="Minimum similarity to the query, 0 to 1.")
     attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
     newest_first: bool = Field(False, description="Order the best results by time, newest first.")
@@ -74,14 +74,14 @@ class FactQuery(SearchQuery):
     """A search for facts."""
 
     fact_type: Utf8Text | None = Field(None, description="Only facts of exactly this type, such as lives_in.")
-    include_superseded: bool | None = Field(None, description="Also facts that newer ones have superseded.")
+    include_superseded: bool | None = Field(None, description="Also facts superseded by newer ones.")
     as_of: Timestamp | None = Field(None, description="What was known and true at this time (RFC 3339).")
 
 
 class MessageQuery(SearchQuery):
     """A search for messages."""
 
-    role: Role | None = Field(None, description="Only what this role said.")
+    role: Role | None = Field(None, description="Only messages with this role.")
     speech_acts: tuple[SpeechAct, ...] | None = Field(
         None, description="Only messages with any of these: statement, question, request, acknowledgement, non_answer."
     )

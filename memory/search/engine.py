@@ -51,25 +51,25 @@ def search_many(
     reranker: Reranker | None = None,
     parts: SearchParts = DEFAULT_SEARCH_PARTS,
 ) -> list[SearchResponse]:
-    """Search several queries at once; one embedding call and one pass over the store serve them all.
+    """Search several queries with one embedding call and one pass over the store.
 
     Results are in the order of the queries. Scope and filters hold inside both retrievers (SEARCH-3).
 
     Args:
         store: the store to search.
-        queries: what to look for; each may end in a time, such as `< 3 days` (SEARCH-10).
-        scope: who may see what; absent = the default tenant.
+        queries: the queries; each may end in a time, such as `< 3 days` (SEARCH-10).
+        scope: the records to search; absent = the default tenant.
         params: the options of all queries; None = the defaults.
         filters: filters for each query instead of those of `params`.
         limits: a limit for each query (1–1000) instead of that of `params`.
         modes: a mode for each query instead of that of `params`.
-        reranked: for each query whether it is reranked as `params` say, or not at all: queries that only support others
-            needn't be. None = all.
+        reranked: for each query, whether it is reranked as `params` say; queries that only support others needn't be.
+            None = all.
         spoken: a wording of each query that is embedded instead of it.
         vectors: float32 [q, d] of length one; nothing is embedded.
         reranker: reorders the best candidates instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.rerank.as_reranker`.
-        parts: the functions that the search uses; measurements hand in others.
+        parts: the functions that the search uses; for measurements.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.

@@ -50,11 +50,11 @@ class ForgetReport:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What a sweep has erased.
+    """The result of a sweep.
 
     Attributes:
         expired: records that had expired.
-        retained_no_longer: records that a rule of retention named.
+        retained_no_longer: records selected by a retention rule.
         versions: versions that were older than the store keeps them, of records that stay.
     """
 
@@ -89,7 +89,7 @@ def forgettable(
     if scope.mode is ScopeMode.CONSTELLATION:
         raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
     if filters is not None and filters.min_similarity is not None:
-        raise InvalidInputError("min_similarity", filters.min_similarity, "none: it is of results, not of records")
+        raise InvalidInputError("min_similarity", filters.min_similarity, "none: it applies to results, not to records")
     if rule is None and content_types is None and (filters is None or filters == Filters()):
         raise InvalidInputError("filters", NOTHING, _WHAT_TO_FORGET)
     if filters is not None and filters.include_superseded is None:

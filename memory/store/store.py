@@ -31,14 +31,13 @@ EmbedderInput = Union["Embedder", "Embeddings", str]
 class MemoryStore(OpenStore):
     """Facts, archival entries, messages and trajectories of many tenants.
 
-    A write is acknowledged (its call returns) when it stands in the SQLite sidecar and in Chroma;
-    from then on it survives the death of the process (STORE-4). The sidecar is the commit point:
-    readers see all of a chunk of at most 1,000 records, or nothing of it. A write that raises
-    `StoreUnavailableError` because Chroma failed is not acknowledged: its chunk stands in the
-    sidecar, is readable, and reaches Chroma with the next write or open; repeating it is safe.
+    A write is acknowledged (its call returns) when it is in the SQLite sidecar and in Chroma; from then on it survives
+    a crash of the process (STORE-4). The sidecar is the commit point: readers see a chunk of at most 1,000 records
+    completely or not at all. A write that raises `StoreUnavailableError` because Chroma failed is not acknowledged: its
+    chunk is in the sidecar, is readable, and reaches Chroma with the next write or open; repeating it is safe.
 
-    Every method may be called from several threads. Writes take turns; those that wait at the same time share a
-    transaction, and each still gets its own answer (`group_commit`).
+    Every method may be called from several threads. Writes take turns; those waiting at the same time share a
+    transaction, and each gets its own answer (`group_commit`).
     """
 
     @classmethod
@@ -58,35 +57,34 @@ class MemoryStore(OpenStore):
         retention: Iterable[RetentionRule] = (),
         progress: ProgressCallback | None = None,
     ) -> Self:
-        """Open the store in folder `path`, and repair it if a crash left it in need; or one in PostgreSQL (HOST-1).
+        """Open the store in folder `path`, repairing it after a crash if necessary; or one in PostgreSQL (HOST-1).
 
-        A folder has one writer. In the process that has it open for writing, others that open it share what is open,
-        and the last of them to be closed closes it; they must agree on the embedder and all options. With `re_embed`,
-        `move` or `defer` nobody else may have it. A relative path or a link is followed once, by this call.
+        A folder has one writer. Within the process that has it open for writing, further opens share it, and the last
+        one to be closed closes it; they must agree on the embedder and all options. `re_embed`, `move` and `defer` need
+        the folder exclusively. A relative path or a link is resolved once, by this call.
 
         Args:
             path: the store's folder, or the address of a PostgreSQL database, `postgresql://user@host/database`, with
                 `?schema=name` for another schema than `recall_loop`. Any number of processes may open that for writing.
-            embedder: an `Embedder`, an object of LangChain's `Embeddings`, or a name as the setting `embedder` takes
-                it, such as "provider:model"; absent = `MiniLmEmbedder()`.
+            embedder: an `Embedder`, a LangChain `Embeddings` object, or a name as in the setting `embedder`, such as
+                "provider:model"; absent = `MiniLmEmbedder()`.
             create: make a new store if there is none.
             read_only: take no lock and never write; sees what a writer commits meanwhile.
             re_embed: if the store was made with another embedder, embed everything again. Chunks are committed as they
-                come, and the old vectors stay until the end: if it is cut off, the store is as before, and the next
-                such open with the same embedder goes on. Records that changed meanwhile are embedded again.
+                come, and the old vectors stay until the end: if interrupted, the store is as before, and the next such
+                open with the same embedder continues. Records that changed meanwhile are embedded again.
             url: address of the Chroma server that holds the vectors; the folder then holds the rest. A
                 store remembers its server, so that only the first open needs it.
-            move: make `url` the store's server from now on, whatever it was.
-            defer: leave Chroma unopened and unrepaired until it is needed, for a rebuild that comes next.
-            history_days: for so many days (up to 36,500) each change of a record is kept as a version, which
-                `history` gives; 0 = no versions, None = no new ones.
-            retention: rules that name records which sweeps erase. The first open for writing begins with a sweep
+            move: make `url` the store's server, whatever it was before.
+            defer: leave Chroma unopened and unrepaired until it is needed, for a rebuild that follows.
+            history_days: days (up to 36,500) to keep each change of a record as a version for `history`; 0 = no
+                versions, None = no new ones.
+            retention: rules for records that sweeps erase. The first open for writing begins with a sweep
                 (`maintenance.sweep`).
-            indexed_attributes: paths of attributes that filters look up in an index, at most 32: others lose theirs,
-                and a new one is made from the records that are there. None = those that the store has; a reader
-                always uses those.
-            progress: called while `re_embed` embeds, with (records embedded, records in all): at once, with those that
-                a run that was cut off has left, and after each chunk.
+            indexed_attributes: paths of attributes to index for filters, at most 32: other indexes are dropped, and new
+                ones are built from the existing records. None = those that the store has; a reader always uses those.
+            progress: called while `re_embed` embeds, with (records embedded, records in all): at the start, including
+                those of an interrupted run, and after each chunk.
 
         Raises:
             InvalidInputError: `path` is neither a folder nor an address that can be read; `url` is no address, or not
@@ -121,9 +119,9 @@ class MemoryStore(OpenStore):
         defer: bool = False,
         progress: ProgressCallback | None = None,
     ) -> Self:
-        """Open the store that settings name, with their embedder and Chroma server; for the rest see `open`.
+        """Open the settings' store, with their embedder and Chroma server; for the rest see `open`.
 
-        `path` and `embedder` come before those of the settings; `move` makes the settings' server the store's own.
+        `path` and `embedder` override those of the settings; `move` makes the settings' server the store's own.
 
         Raises:
             InvalidInputError: neither `path` nor the settings name a place.
@@ -147,7 +145,7 @@ class MemoryStore(OpenStore):
     def exists(path: str | Path) -> bool:
         """Return whether a folder or an address holds a store.
 
-        One that has lost its SQLite file counts only once it is rebuilt.
+        A store without its SQLite file counts only once it is rebuilt.
 
         Raises:
             InvalidInputError: it is neither.
@@ -164,7 +162,7 @@ class MemoryStore(OpenStore):
         indexed_attributes: Iterable[str] | None = None,
         retention: Iterable[RetentionRule] = (),
     ) -> Self:
-        """Return a store that lives in this process's memory only and has the whole API; for the arguments see `open`.
+        """Return a store that lives only in this process's memory, with the whole API; for the arguments see `open`.
 
         Raises:
             InvalidInputError: `history_days` is out of range, a path of an attribute is none, or `retention` holds no
@@ -177,7 +175,7 @@ class MemoryStore(OpenStore):
 
     @classmethod
     def in_memory_from_settings(cls, settings: Settings, *, embedder: EmbedderInput | None = None) -> Self:
-        """Return a store in memory, with the embedder, history, index and retention that settings name."""
+        """Return a store in memory, with the settings' embedder, history, index and retention."""
         return cls.in_memory(
             embedder=as_embedder(embedder, settings),
             history_days=settings.history_days,

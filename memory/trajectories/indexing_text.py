@@ -28,7 +28,7 @@ _RULES = "rules"
 
 
 def searchable_text(run: RunData) -> str:
-    """Return what is indexed, embedded and shown of a run; never blank."""
+    """Return the text of a run for indexing, embedding and display; never blank."""
     texts = list(dict.fromkeys(" ".join(text.split()) for text in _user_texts(run)))
     parts = list(dict.fromkeys(text[:_BEGINNING_CHARS] for text in texts))
     if run.metadata.tools_used:

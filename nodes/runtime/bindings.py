@@ -1,4 +1,4 @@
-"""The store and the chat model that callers hand in, checked without importing LangChain where there is no model."""
+"""The store and the chat model from callers, checked without importing LangChain unless a model is given."""
 
 from __future__ import annotations
 

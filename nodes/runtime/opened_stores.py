@@ -1,4 +1,4 @@
-"""Stores that runs name by path: each opened once, while others are opened or used, and not kept without a bound."""
+"""Stores that runs name by path: each opened once, without blocking others, in a bounded number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run recalled as text: the context block, and the message that brings it into a conversation (LIVE-5)."""
+"""Recalled facts as text: the context block, and the message that brings it into a conversation (LIVE-5)."""
 
 from __future__ import annotations
 

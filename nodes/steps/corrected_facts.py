@@ -1,4 +1,4 @@
-"""Corrections among the ranked facts (LIVE-4): what was said later takes the place of what it corrects."""
+"""Corrections among the ranked facts (LIVE-4): a later statement takes the place of the one it corrects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished runs of the agent itself, stored as trajectories where that is asked for (TRAJ-9)."""
+"""The agent's own finished runs, stored as trajectories if requested (TRAJ-9)."""
 
 from __future__ import annotations
 

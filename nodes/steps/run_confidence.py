@@ -1,4 +1,4 @@
-"""How sure a result is: its components, signals, scores and label (CONF)."""
+"""The confidence of a result: components, signals, scores and label (CONF)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the result needs of the store besides the pool: sources that the loop didn't find, and long texts as a whole."""
+"""Texts that the result needs from the store besides the pool: sources not found by the loop, full long texts."""
 
 from __future__ import annotations
 

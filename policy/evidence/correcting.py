@@ -1,4 +1,4 @@
-"""Corrected statements: the newer directly above the older, which says so; for a question about the past the reverse.
+"""Corrected statements: the newer directly above the older, which is marked; reversed for a question about the past.
 
 Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score. It is judged by
 at least the older one's similarity with the request, and told with its own. The older one is marked with the id of what

@@ -1,4 +1,4 @@
-"""What was said later and may correct a statement, by the same speaker or by somebody else (LIVE-4)."""
+"""Later statements that may correct one, by the same speaker or somebody else (LIVE-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights for a language model's queries, by what connects them with the request.
+"""Weights for a language model's queries, by their connection to the request.
 
 A model may plan for a different question than the one asked: it misreads, makes names up, repeats what it was shown,
 or follows instructions in a memory. So its query needs a ground:

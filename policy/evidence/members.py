@@ -1,4 +1,4 @@
-"""How well a record of the pool fits as a member of the list that a question asks for (PIECES-1).
+"""How well a record of the pool fits the list that a question asks for (PIECES-1).
 
 Members lie in statements of those whom the question is about: "I tried karate last week". A record that one of the
 list's own queries found is rated by who told it, whether it tells something, of its author, at some length, and by

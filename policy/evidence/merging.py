@@ -1,4 +1,4 @@
-"""The evidence pool: everything that the iterations found, each fact once (RANK-1, RANK-2).
+"""The evidence pool: every fact found in any iteration, once (RANK-1, RANK-2).
 
 A pool entry is identified by its fact key. When another query or iteration finds the fact again, the entry gains a
 match; when another source says it, the entry gains evidence. An entry's `relevance` is the best credit that any of its

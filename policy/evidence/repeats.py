@@ -1,4 +1,4 @@
-"""The same said many times is one memory (LIVE-6).
+"""Repeated statements count as one memory (LIVE-6).
 
 Two records say the same if the same speaker says it of the same subject in the same words, or one in the words of the
 other and few more. Words that stand for a value (a number, a name) or negate make a difference: "at five" and "at six"

@@ -1,4 +1,4 @@
-"""States told by how they began: "I moved to Oslo" tells where I live, as far as it tells of whom is asked (STOP-5)."""
+"""States implied by events: "I moved to Oslo" says where I live, if it is about the person in question (STOP-5)."""
 
 from __future__ import annotations
 

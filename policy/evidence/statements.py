@@ -1,4 +1,4 @@
-"""Evidence is what was stated: questions, requests and refusals to answer are none (LIVE-2).
+"""Only statements are evidence: not questions, requests or refusals to answer (LIVE-2).
 
 A memory that is lived in holds the questions that it was asked, and replies that it didn't know. Nothing resembles a
 question as closely as the question itself, so without this rule its echo would come first and look like an answer.

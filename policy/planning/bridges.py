@@ -1,4 +1,4 @@
-"""Queries from what was found: bridges to what is missing, and feedback terms (QUERY-4)."""
+"""Queries from results: bridges to missing parts, and feedback terms (QUERY-4)."""
 
 from __future__ import annotations
 

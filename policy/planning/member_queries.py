@@ -1,4 +1,4 @@
-"""Queries for further members of the list that a question asks for (PIECES-1).
+"""Queries for more members of the list that a question asks for (PIECES-1).
 
 A list's members lie in several records, and one search brings those that say it as the question does. So further ones
 are looked for

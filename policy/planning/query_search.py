@@ -1,4 +1,4 @@
-"""How a planned query is searched: how many results it brings, by words or by meaning too, reranked or not.
+"""How a planned query is searched: number of results, by words or also by meaning, reranked or not.
 
 A query of little weight supports others: only its first results count, and in any order as well, so that it isn't
 reranked. The weights are in `query_forms.SOURCE_WEIGHTS`. A query for a member of a list isn't either: the word for the

@@ -1,4 +1,4 @@
-"""What a refinement changes beside its queries, without a language model, and why (LOOP-6).
+"""Changes of a refinement besides its queries, without a language model, and the reasons (LOOP-6).
 
 - spelling: where the memory has no record with a word of the question, and one with a word that is a slip away, the
   question is asked again with that, and the call's words are looked up with the same tolerance;

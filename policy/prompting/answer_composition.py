@@ -1,4 +1,4 @@
-"""Composes a written answer from cited sentences (LOOP-10)."""
+"""Composes an answer from cited sentences (LOOP-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a text tells an amount: a number, a word such as "several", or a time (CONF-3)."""
+"""Whether a text states an amount: a number, a word such as "several", or a time (CONF-3)."""
 
 from __future__ import annotations
 

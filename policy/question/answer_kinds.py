@@ -1,4 +1,4 @@
-"""The kind of answer that a question asks for, where its words show one: a date, a number or a person (STOP-5, OPEN-4).
+"""The kind of answer that a question asks for, if its words show one: a date, a number or a person (STOP-5, OPEN-4).
 
 Of several question words the first governs: "who was there when it burnt?" asks for a person, and "what do I do when it
 rains?" for none of the three.

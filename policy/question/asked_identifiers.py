@@ -1,4 +1,4 @@
-"""Whether a record tells of the identifiers that are asked for: E1042 explains no E2001 (CONF-3)."""
+"""Whether a record has the identifiers in the question: E1042 doesn't explain E2001 (CONF-3)."""
 
 from __future__ import annotations
 

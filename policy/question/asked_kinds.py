@@ -1,4 +1,4 @@
-"""Questions for a thing of a kind, and whether a text names one: "which herb can't I stand?", coriander (STOP-5).
+"""Questions for a kind of thing, and whether a text names one: "which herb can't I stand?", coriander (STOP-5).
 
 A memory seldom says of what kind a thing is: who drives a Corolla needn't tell that it is a car. The kinds are those
 of `text.words.kinds`; words of other languages are read as their English.

@@ -1,4 +1,4 @@
-"""Whether a question asks for whatever was at some times: "what did I do on Thursday?" (LIVE-4, CONF-3).
+"""Whether a question asks for anything at some time: "what did I do on Thursday?" (LIVE-4, CONF-3).
 
 Nothing that was told of that day need have a word of it. "Where was I on Thursday?" asks for more than the day.
 """

@@ -1,4 +1,4 @@
-"""Whether a question makes sense only after what was said before it, or says itself what it is about.
+"""Whether a question only makes sense after the messages before it, or names its own subject.
 
 After "what does the repair of the bike cost?", "and when?" is about the bike, and "what is my cat called?" isn't. A
 question about oneself or about a thing with an article would be understood by somebody who hears no more than that.

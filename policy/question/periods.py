@@ -1,4 +1,4 @@
-"""Periods: records made in a time that a question names, or soon after it (QUERY-1, RANK-3).
+"""Periods: records made at a time named in the question, or soon after (QUERY-1, RANK-3).
 
 What happened in July was said in July or soon after it, and hardly ever in words that name the month. So records of
 that time are searched on their own, and ranked before others in the final order. A time that only bounds the question

@@ -1,4 +1,4 @@
-"""Titles and speakers that a question names."""
+"""Titles and speakers named in a question."""
 
 from __future__ import annotations
 

@@ -47,63 +47,62 @@ class ServiceConfig(BaseSettings):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
     port: Integer = Field(8321, ge=0, le=65_535, description="Port to listen on; 0 = a free one.")
     workers: Integer = Field(
-        1, ge=1, le=64, description="Processes that answer; above 1 a Chroma server or a store in PostgreSQL is needed."
+        1, ge=1, le=64, description="Worker processes; more than 1 need a Chroma server or a store in PostgreSQL."
     )
     keys_file: Path | None = Field(None, description="File of API keys, hashed; absent = no keys, on loopback only.")
     read_only: bool | None = Field(
         None,
-        description="Open the store for reading only; absent = `recall-loop serve` never does, and the application "
-        "under another server does where another process writes to the store.",
+        description="Open the store for reading only; absent = never under `recall-loop serve`, and under another "
+        "server only if another process writes to the store.",
     )
     max_body_bytes: Integer = Field(
-        4 * MIB, ge=1024, le=1024 * MIB, description="Longest request body in bytes; a longer one gets 413."
+        4 * MIB, ge=1024, le=1024 * MIB, description="Maximum bytes of a request body; a longer one gets 413."
     )
     max_bulk_bytes: Integer = Field(
-        256 * MIB, ge=1024, le=64 * 1024 * MIB, description="Longest body of a bulk upload in bytes."
+        256 * MIB, ge=1024, le=64 * 1024 * MIB, description="Maximum bytes of a bulk upload."
     )
     head_seconds: FiniteFloat = Field(
         10.0,
         gt=0,
         le=3600,
-        description="Time for a request's head, and for its body before its rate counts; a later one gets 408.",
+        description="Seconds for a request's head, and for its body before its rate counts; a slower one gets 408.",
     )
     body_bytes_per_second: Integer = Field(
         1000,
         ge=1,
         le=MIB,
-        description="Least rate at which a body arrives, after `head_seconds`; a slower one gets 408.",
+        description="Minimum rate of a body after `head_seconds`; a slower one gets 408.",
     )
     concurrency: Integer = Field(
-        16, ge=1, le=1000, description="Requests that one worker works on at once; each takes a thread."
+        16, ge=1, le=1000, description="Requests that one worker runs at a time; each takes a thread."
     )
     queue: Integer = Field(
         64,
         ge=0,
         le=100_000,
-        description="Requests that wait for their turn in one worker; further ones get 429. Of several keys each may "
-        "have as many requests, waiting and in work, as it leaves room for.",
+        description="Requests that wait in one worker; further ones get 429. With several keys, each may hold as "
+        "many places, waiting and running, as it leaves free.",
     )
     rate_per_minute: Integer = Field(
         6000, ge=1, le=10_000_000, description="Requests a minute that one key may make, over all workers."
     )
     rate_burst: Integer = Field(
-        200, ge=1, le=1_000_000, description="Requests that one key may make at once before the rate counts."
+        200, ge=1, le=1_000_000, description="Requests that one key may make in a burst before the rate counts."
     )
     timeout_seconds: FiniteFloat = Field(
-        60.0, gt=0, le=3600, description="Longest time for one request, waiting included; a longer one gets 504."
+        60.0, gt=0, le=3600, description="Maximum seconds for one request, including waiting; a longer one gets 504."
     )
     bulk_timeout_seconds: FiniteFloat = Field(600.0, gt=0, le=86_400, description="The same for a bulk upload.")
     shutdown_seconds: FiniteFloat = Field(
-        30.0, gt=0, le=3600, description="Time for requests in progress to finish at shutdown."
+        30.0, gt=0, le=3600, description="Seconds for requests in progress to finish at shutdown."
     )
     request_log: Path | None = Field(
-        None, description="File to which each retrieval request is appended, with its words, for `recall-loop replay`."
+        None, description="File to append each retrieval request to, with its text, for `recall-loop replay`."
     )
-    open_metrics: bool = Field(False, description="Serve /metrics without a key, where keys are in use.")
+    open_metrics: bool = Field(False, description="Serve /metrics without a key even if keys are in use.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_names), NoDecode] = Field(
         (),
-        description="Host names, besides those of loopback, between commas, that requests may name where no keys are "
-        "in use.",
+        description="Comma-separated host names, besides loopback, that requests may use if there are no keys.",
     )
 
     shared_rates: Path | None = Field(None, description="Set for workers: file of their common rate limit.")

@@ -73,8 +73,8 @@ TOOL_SPECS = {
         ToolSpec(
             "retrieve",
             "Ask the memory",
-            "Search the memory until there is enough new evidence for a question. Gives ranked facts with where they "
-            "come from, as text with citations, how sure the result is, and why the search stopped.",
+            "Search the memory until there is enough evidence for a question. Returns ranked facts with their "
+            "sources, as text with citations, the confidence in the result, and why the search stopped.",
             RetrieveArguments,
             RecallResult,
             mcp_tools.call_retrieve,
@@ -82,8 +82,8 @@ TOOL_SPECS = {
         ToolSpec(
             "search",
             "Search the memory once",
-            "Look something up once, by words and by meaning. Gives records, best first, with their similarity to the "
-            "query, 0 to 1: there are always some, be they ever so unlike it.",
+            "Search once, by words and meaning. Returns records, best first, with their similarity to the query, 0 "
+            "to 1: there are always some, however dissimilar.",
             SearchArguments,
             SearchResults,
             mcp_tools.call_search,
@@ -92,7 +92,7 @@ TOOL_SPECS = {
             "search_trajectories",
             "Search past runs",
             "Search past runs of agents for experience with a similar task. How a run ended and how much can be "
-            "learned from it are two things: a run that failed may teach a lot.",
+            "learned from it are separate: a failed run may teach a lot.",
             SearchTrajectoriesArguments,
             TrajectoryResults,
             mcp_tools.call_search_trajectories,
@@ -100,8 +100,8 @@ TOOL_SPECS = {
         ToolSpec(
             "list",
             "List memories",
-            "List what is kept, newest first, a page at a time. Of a long memory it shows the beginning; `search` with "
-            "the profile `full` shows all of it.",
+            "List memories, newest first, a page at a time. Long ones are cut; `search` with the profile `full` "
+            "shows them in full.",
             ListArguments,
             RecordsPage,
             mcp_tools.call_list,
@@ -109,7 +109,7 @@ TOOL_SPECS = {
         ToolSpec(
             "history",
             "Read a memory's history",
-            "See how a memory has changed: when, by whom, what it said before and after.",
+            "Show the changes of a memory: when, by whom, before and after.",
             HistoryArguments,
             RecordHistory,
             mcp_tools.call_history,
@@ -117,8 +117,8 @@ TOOL_SPECS = {
         ToolSpec(
             "update",
             "Change a memory",
-            "Change some fields of a memory, such as its text, where it was wrong. What it was stays in its history. "
-            "If the world has changed, add a new record instead.",
+            "Correct some fields of a memory, such as its text. The old version stays in its history. If the world has "
+            "changed, add a new record instead.",
             UpdateArguments,
             UpdateResult,
             mcp_tools.call_update,
@@ -127,9 +127,9 @@ TOOL_SPECS = {
         ),
         ToolSpec(
             "add",
-            "Keep memories",
-            "Keep memories: a text, messages of a conversation, or up to 100 single records. All are kept, or none "
-            "where one is wrong; what is there already is never replaced.",
+            "Store memories",
+            "Store memories: a text, messages of a conversation, or up to 100 records. If one is invalid, none is "
+            "stored. Existing memories are never replaced.",
             AddArguments,
             AddResult,
             mcp_tools.call_add,
@@ -138,7 +138,7 @@ TOOL_SPECS = {
         ToolSpec(
             "erase",
             "Erase memories",
-            "Erase memories for good: by their ids, or all of one conversation, user or agent. There is no way back.",
+            "Erase memories permanently: by id, or all of one conversation, user or agent. This can't be undone.",
             EraseArguments,
             EraseResult,
             mcp_erasure.call_erase,
@@ -148,8 +148,8 @@ TOOL_SPECS = {
         ToolSpec(
             "forget",
             "Forget memories by a rule",
-            "Forget all memories that filters or a rule name: a kind, a role, a speech act, an age. Count them first "
-            "with dry_run. There is no way back.",
+            "Erase all memories that filters or a rule select, by kind, role, speech act or age. Count them first with "
+            "dry_run. This can't be undone.",
             ForgetArguments,
             ForgetResult,
             mcp_erasure.call_forget,

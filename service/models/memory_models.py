@@ -42,27 +42,27 @@ _Content = Annotated[
 
 
 class AddRequest(BaseModel):
-    """Memories to be kept. The key alone says in which tenant."""
+    """Memories to store. Only the key determines the tenant."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": _EXAMPLES})
 
     content: _Content = Field(
-        description="A text (a message of the user), a message with role and content as chat APIs have them, a record, "
-        "or a list of up to 1,000 of these. What is left out is derived: id, kind, time, position."
+        description="A text (a message from the user), a message with role and content as in chat APIs, a record, "
+        "or a list of up to 1,000 of these. Missing fields are derived: id, kind, time, position."
     )
-    user_id: Identifier | None = Field(None, description="User whose memory it is.")
-    agent_id: Identifier | None = Field(None, description="Agent whose memory it is.")
-    conversation_id: Identifier | None = Field(None, description="Conversation that it is part of.")
+    user_id: Identifier | None = Field(None, description="User who owns the memory.")
+    agent_id: Identifier | None = Field(None, description="Agent that owns the memory.")
+    conversation_id: Identifier | None = Field(None, description="Conversation it belongs to.")
     session: Identifier | None = Field(None, description="Part of the conversation; neighbours are joined within one.")
     language: LanguageCode | None = Field(
-        None, description="Language of what states none (ISO 639-1); absent = detected from each text."
+        None, description="Language of items that state none (ISO 639-1); absent = detected from each text."
     )
     infer: bool = Field(
-        False, description="Have the service's chat model draw facts from the messages; an error where none is set."
+        False, description="Let the service's chat model extract facts from the messages; an error if none is set."
     )
-    roles: list[Role] = Field(list(KEPT_ROLES), description="Whose messages are kept; the others are `skipped`.")
+    roles: list[Role] = Field(list(KEPT_ROLES), description="Roles whose messages are kept; the others are `skipped`.")
     on_reject: Literal["raise", "report"] = Field(
-        "raise", description="`raise`: where something can't be stored, nothing is; `report`: the rest is."
+        "raise", description="`raise`: if an item can't be stored, nothing is; `report`: the others are."
     )
 
 
@@ -74,21 +74,21 @@ class SkippedItem(BaseModel):
 
 
 class InferredFacts(BaseModel):
-    """What the chat model has drawn from the messages."""
+    """The facts that the chat model extracted from the messages."""
 
     created: list[str] = Field(description="Ids of new facts.")
     superseded: list[str] = Field(description="Ids of older facts that new ones contradict.")
-    unsupported: int = Field(description="Facts that the model named and its messages don't say; they were dropped.")
-    unread: int = Field(description="Messages that are still to be read.")
+    unsupported: int = Field(description="Facts dropped because the messages don't support them.")
+    unread: int = Field(description="Messages still to be read.")
     failure: dict[str, str] | None = Field(None, description="Why reading ended before all were read.")
 
 
 class AddResponse(BaseModel):
-    """What was kept. It is acknowledged: it survives a crash of the service."""
+    """The stored memories. They are acknowledged: they survive a crash of the service."""
 
     ids: list[str] = Field(description="Ids of the records, in order.")
     outcomes: list[RecordOutcome] = Field(description="One for each record, in order.")
-    skipped: list[SkippedItem] = Field(description="Messages without text, or of a role that wasn't asked for.")
+    skipped: list[SkippedItem] = Field(description="Messages without text, or with a role not in `roles`.")
     facts: InferredFacts | None = Field(None, description="With `infer` only.")
 
 

@@ -32,14 +32,14 @@ _BATCH: dict[str, JsonValue] = {"records": [{"id": "f-12", **_EXAMPLE}]}
 
 
 class RecordBody(Fact):
-    """A record without its id, which the address has; the key alone says whose it is.
+    """A record without its id, which is in the address; only the key determines its tenant.
 
     `valid_until` and `superseded_by` are of facts only.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    id: Identifier | None = Field(None, description="May repeat the id of the address.")  # type: ignore[assignment]
+    id: Identifier | None = Field(None, description="May repeat the id in the address.")  # type: ignore[assignment]
     kind: ContentType | None = Field(None, description=DERIVED_KIND)  # type: ignore[assignment]
 
     @field_validator("valid_until", "superseded_by")
@@ -78,7 +78,7 @@ class RecordChanges(RootModel[dict[str, Any]]):
 
 
 class RecordBatch(BaseModel):
-    """Records to be written; what one leaves out is derived. A bad one rejects itself only."""
+    """Records to write; missing fields are derived. An invalid record doesn't affect the others."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_BATCH]})
 
@@ -95,9 +95,9 @@ class RecordOutcome(BaseModel):
 
     index: int = Field(description="Its place in the batch, from 0.")
     id: str | None = Field(None, description="Its id, as far as it could be read.")
-    status: WriteStatus = Field(description="`unchanged`: the very same record was there already.")
+    status: WriteStatus = Field(description="`unchanged`: the same record already existed.")
     error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
-    warning: str | None = Field(None, description="What was written otherwise than given, such as a time to come.")
+    warning: str | None = Field(None, description="Difference from the given record, such as a future time left out.")
 
 
 def record_outcomes(outcomes: Iterable[WriteOutcome]) -> list[RecordOutcome]:
@@ -106,7 +106,7 @@ def record_outcomes(outcomes: Iterable[WriteOutcome]) -> list[RecordOutcome]:
 
 
 class BatchResult(BaseModel):
-    """The outcome of a batch. What isn't rejected is acknowledged: it survives a crash of the service."""
+    """The outcome of a batch. Records not rejected are acknowledged: they survive a crash of the service."""
 
     created: int
     replaced: int
@@ -120,7 +120,7 @@ class WriteResult(BaseModel):
 
     id: str
     status: Literal["created", "replaced", "unchanged"]
-    warning: str | None = Field(None, description="What was written otherwise than given, such as a time to come.")
+    warning: str | None = Field(None, description="Difference from the given record, such as a future time left out.")
 
 
 class RecordIds(BaseModel):
@@ -134,8 +134,8 @@ class RecordIds(BaseModel):
 class DeletionResult(BaseModel):
     """The outcome of a deletion."""
 
-    deleted: int = Field(description="Records that were there, and are deleted now.")
-    missing: int = Field(description="Ids that no record of the tenant has.")
+    deleted: int = Field(description="Number of deleted records.")
+    missing: int = Field(description="Number of ids without a record in the tenant.")
 
 
 class ForgetResult(BaseModel):
@@ -161,13 +161,13 @@ class CallerAccess(BaseModel):
 
 
 class MemoryOverview(BaseModel):
-    """What the tenant's memory holds, in figures, and what the caller may do with it."""
+    """Figures about the tenant's memory, and what the caller may do with it."""
 
     caller: CallerAccess
-    records: int = Field(description="All of them, superseded facts too.")
-    kinds: dict[str, int] = Field(description="Records of each kind that there is.")
-    users: dict[str, int] = Field(description="Records of each user, the most first, at most 100 users.")
-    agents: dict[str, int] = Field(description="Records of each agent, the most first, at most 100 agents.")
+    records: int = Field(description="Number of records, including superseded facts.")
+    kinds: dict[str, int] = Field(description="Number of records by kind.")
+    users: dict[str, int] = Field(description="Number of records by user, the most first, at most 100 users.")
+    agents: dict[str, int] = Field(description="Number of records by agent, the most first, at most 100 agents.")
     first: Timestamp | None = Field(description="Earliest time of a record.")
     last: Timestamp | None = Field(description="Latest time of a record.")
 
@@ -178,31 +178,31 @@ class RecallFigures(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     times: int = Field(
-        description="Retrievals that had it among their facts; those of other processes come ten seconds late."
+        description="Retrievals that had it among their facts; those of other processes arrive ten seconds late."
     )
-    last: Timestamp | None = Field(description="When it was recalled last.")
-    since: Timestamp = Field(description="Since when the store counts.")
+    last: Timestamp | None = Field(description="When it was last recalled.")
+    since: Timestamp = Field(description="When counting began.")
     counting: bool = Field(
-        description="Whether retrievals of this process count; not where it has the store open for reading only."
+        description="Whether retrievals of this process count; not if it has the store open for reading only."
     )
 
 
 class RelatedRecords(BaseModel):
-    """Records that a record is connected with, at most 200 of each."""
+    """Records related to a record, at most 200 of each."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    sources: list[AnyRecord] = Field(description="Those that it was drawn from.")
-    derived: list[AnyRecord] = Field(description="Facts that were drawn from it.")
+    sources: list[AnyRecord] = Field(description="Records that it was drawn from.")
+    derived: list[AnyRecord] = Field(description="Facts drawn from it.")
     supersedes: list[AnyRecord] = Field(description="Facts that it has superseded.")
     superseded_by: AnyRecord | None = Field(description="The fact that has superseded it.")
-    sources_known: int = Field(description="How many sources are there, those beyond 200 too.")
-    sources_gone: int = Field(description="How many sources are no longer there.")
+    sources_known: int = Field(description="Number of existing sources, including those beyond 200.")
+    sources_gone: int = Field(description="Number of sources that no longer exist.")
     recalled: RecallFigures
 
 
 class RecordsPage(BaseModel):
-    """Records in the order that was asked for."""
+    """Records in the requested order."""
 
     records: list[AnyRecord]
     next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
@@ -226,7 +226,7 @@ _NEWEST = "\0"  # no id holds it
 
 
 class ListRecordsParams(ListParams):
-    """Which records a page holds."""
+    """The records of a page."""
 
     content_types: _ContentTypes = None
     order: Literal["id", "newest"] = Field(

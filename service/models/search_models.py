@@ -37,12 +37,12 @@ class ScopeFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = of all agents.")
+    agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = all agents.")
     scope: ScopeMode = Field(
         ScopeMode.LOCAL, description="`local`: that agent alone; `constellation`: the agents of its group."
     )
-    user_id: Identifier | None = Field(None, description="Only what belongs to this user.")
-    conversation_id: Identifier | None = Field(None, description="Only what belongs to this conversation.")
+    user_id: Identifier | None = Field(None, description="Only this user's records.")
+    conversation_id: Identifier | None = Field(None, description="Only this conversation's records.")
 
     def read_scope(self, tenant: str) -> Scope:
         """Return the scope within a tenant.
@@ -66,7 +66,7 @@ _ListFilters = create_model("_ListFilters", __config__=ConfigDict(extra="forbid"
 
 
 class RecordParams(ScopeFields, _ListFilters):
-    """Which records: scope and filters, as in searches, every one of which must hold."""
+    """The records to select: scope and filters, as in searches, all of which must hold."""
 
     attributes: Annotated[Utf8Text, Field(min_length=1, max_length=_MAX_QUERY_CHARACTERS)] | None = Field(
         None, description=f"{ATTRIBUTES_DESCRIPTION} As JSON text.", examples=['{"team": "red"}']
@@ -94,11 +94,11 @@ class RecordParams(ScopeFields, _ListFilters):
 
 
 class ListParams(RecordParams):
-    """Which records a page holds."""
+    """The records of a page."""
 
-    limit: Integer = Field(100, ge=1, le=MAX_PAGE_RECORDS, description="Maximum records of the page, 1 to 1,000.")
+    limit: Integer = Field(100, ge=1, le=MAX_PAGE_RECORDS, description="Maximum records per page, 1 to 1,000.")
     cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
-        None, description="`next_cursor` of the page before."
+        None, description="`next_cursor` of the previous page."
     )
 
     @property
@@ -127,17 +127,17 @@ MAX_RERANK_BUDGET_MS = 10_000
 class ServiceSearchParams(SearchParams):
     """Options of a search over the network: fewer results by default, and a bounded budget."""
 
-    limit: Limit = Field(10, description="Maximum results, 1 to 1,000; of each content type where `limit_per_type`.")
+    limit: Limit = Field(10, description="Maximum results, 1 to 1,000; per content type with `limit_per_type`.")
     rerank_budget_ms: FiniteFloat = Field(
         0.0,
         ge=0,
         le=MAX_RERANK_BUDGET_MS,
-        description="Milliseconds for computing token vectors that aren't stored, 0 to 10,000.",
+        description="Milliseconds for computing missing token vectors, 0 to 10,000.",
     )
 
 
 class SearchRequest(ServiceSearchParams, ScopeFields):
-    """One search. The key alone says whose memory is searched."""
+    """One search. Only the key determines the tenant."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -173,7 +173,7 @@ class SearchResultItem(BaseModel):
     id: str
     content_type: ContentType
     content: str = Field(description="The record's text, or the part of it that the profile shows.")
-    truncated: bool = Field(description="Whether that is less than the whole.")
+    truncated: bool = Field(description="Whether the text was shortened.")
     similarity: float = Field(ge=0, le=1, description="Doesn't depend on the other results; thresholds use it.")
     score: float = Field(ge=0, le=1, description="Orders the results of this search.")
     label: str | None
@@ -187,19 +187,19 @@ class SearchResultItem(BaseModel):
 
 
 class SearchResults(BaseModel):
-    """Results, best first, with what was searched: an empty answer says whether there was anything to search."""
+    """Results, best first, with a description of the search: empty results say whether there was anything to search."""
 
     query: str
     hits: list[SearchResultItem]
     allowed: int = Field(description="Records that match scope, filters and types; 0 = there was nothing to search.")
     scope: Scope
-    filters: dict[str, Any] = Field(description="The filters, with the time that the query itself named.")
+    filters: dict[str, Any] = Field(description="The filters, including the time named in the query.")
     content_types: list[ContentType]
     legs: list[str] = Field(description="Retrievers that ran: `fts` (words), `vector` (meaning).")
     generation: str = Field(description="Generation of the index.")
-    time_range: list[Timestamp | None] | None = Field(description="The time that the query named: start and end.")
+    time_range: list[Timestamp | None] | None = Field(description="The time named in the query: start and end.")
     corrected: str | None = Field(
-        description="The query with likely misspellings corrected, where fuzzy search found any."
+        description="The query with likely misspellings corrected, if fuzzy search found any."
     )
     degraded: bool = Field(description="Whether a part of the memory is unavailable.")
     degraded_reason: str | None = Field(description="Which part, and why.")

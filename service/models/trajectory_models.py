@@ -30,11 +30,11 @@ MAX_SCORED_RUNS = 200
 
 
 class Label(BaseModel):
-    """One of the two things said of a run, in the words of every surface."""
+    """One of the two values of a run, in the wording used everywhere."""
 
     label: str = Field(examples=[EXECUTION_HEADING, LEARNING_VALUE_HEADING])
     value: str = Field(examples=["✅ Completed", "⭐⭐⭐☆☆ (0.50)"])
-    tooltip: str = Field(description="What it means, and what it doesn't.")
+    tooltip: str = Field(description="Explanation of the value.")
 
 
 def make_labels(status: ExecutionStatus, score: float | None, *, pending: bool) -> dict[str, Any]:
@@ -54,8 +54,8 @@ def labels_of(run: RunData) -> dict[str, Any]:
 
 
 class _LabelledModel(BaseModel):
-    execution: Label = Field(description="How the run ended; no judgement of its worth.")
-    learning_value: Label = Field(description="How much can be learned from the run; no matter how it ended.")
+    execution: Label = Field(description="How the run ended, independent of its learning value.")
+    learning_value: Label = Field(description="How much can be learned from the run, however it ended.")
 
 
 class TrajectorySearchRequest(TrajectorySearchParams, ScopeFields):
@@ -97,7 +97,7 @@ class TrajectoryResults(TrajectorySearchResult):
     successes: _RunGroup
     moderate: _RunGroup
     failures: _RunGroup
-    unscored: _RunGroup = Field(description="Nobody has judged these; that is not a low learning value.")
+    unscored: _RunGroup = Field(description="Not scored yet; this is not a low learning value.")
     relevant_experiences: _RunGroup
     degraded: bool
 
@@ -138,7 +138,7 @@ class TrajectorySummary(_LabelledModel):
     id: str
     task: str
     summary: str | None = None
-    outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where nobody scored it.")
+    outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent if not scored.")
     scoring_pending: bool = False
     details: TrajectoryDetails
     tags: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ class TrajectoriesPage(BaseModel):
 class TrajectoryWriteResult(WriteResult, _LabelledModel):
     """The outcome of writing or scoring a run."""
 
-    outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where there is none yet.")
+    outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent if not scored yet.")
 
 
 class AddTrajectoryParams(BaseModel):
@@ -184,8 +184,8 @@ class AddTrajectoryParams(BaseModel):
 
     score: Literal["auto", "rules", "llm", "later"] = Field(
         "auto",
-        description="Who judges the learning value: `rules`, the language model `llm`, the model where one is set "
-        "(`auto`), or nobody yet (`later`). A score that the run brings along stays.",
+        description="Scorer of the learning value: `rules`, the language model `llm`, the model if one is set "
+        "(`auto`), or none yet (`later`). A score that the run already has is kept.",
     )
 
 
@@ -194,11 +194,11 @@ class ScoringParams(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
+    scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model if one is set.")
 
 
 class ScoringRequest(ScopeFields, ScoringParams):
-    """Which runs without a learning value to score."""
+    """The runs without a learning value to score."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"scorer": "rules", "limit": 50}]})
 
@@ -210,5 +210,5 @@ class ScoringSummary(BaseModel):
     """The outcome of scoring."""
 
     scored: int
-    failed: int = Field(description="Runs that stay unscored and queued; never a made-up low score.")
-    errors: dict[str, str] = Field(description="Why, by id.")
+    failed: int = Field(description="Runs that stay unscored and queued.")
+    errors: dict[str, str] = Field(description="Reasons, by id.")

@@ -25,7 +25,7 @@ async function send(path, init) {
     response = await fetch(new URL(path, document.baseURI), { ...init, headers, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem({ title: "The service does not answer", detail: String(error.message) });
+    throw new Problem({ title: "The service does not respond", detail: String(error.message) });
   }
   if (!response.ok) throw new Problem(await documentOf(response));
   return response;

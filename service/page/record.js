@@ -148,7 +148,7 @@ class Shown {
   erase() {
     const derived = this.related.derived;
     const form = el("form", {}, el("h3", {}, "Erase for good?"),
-      el("p", {}, `The record goes, with ${count(this.versions.length, "earlier version")}. There is no way back.`),
+      el("p", {}, `The record goes, with ${count(this.versions.length, "earlier version")}. This can't be undone.`),
       derived.length ? el("label", { class: "tick" }, el("input", { type: "checkbox", name: "derived" }), `Also ${count(derived.length, "fact")} drawn from it`) : null,
       el("div", { class: "row" }, el("button", { type: "submit", class: "danger" }, "Erase for good"), this.cancel()),
     );

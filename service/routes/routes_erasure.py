@@ -59,15 +59,13 @@ class ErasureRequest(BaseModel):
 
     of: ErasureTarget
     id: Identifier = Field(description="Id of the user, agent or conversation; of the tenant, its own name.")
-    compact: bool = Field(
-        False, description="Rewrite the store's files afterwards, so that no erased byte stays in them; takes a while."
-    )
+    compact: bool = Field(False, description="Rewrite the store's files afterwards without erased data; takes a while.")
 
 
 class ErasureResult(BaseModel):
     """The outcome of an erasure, and what is still on the disk."""
 
-    erased: int = Field(description="Records that there were.")
+    erased: int = Field(description="Number of erased records.")
     compacted: bool = Field(description="Whether the store's files were rewritten without them.")
     on_disk: str = Field(description="What may still be on a disk, and how to remove it.")
 
@@ -127,7 +125,7 @@ def _describe_remains(store: MemoryStore, *, compacted: bool) -> str:
 
 
 class ForgetRequest(ScopeFields):
-    """Which records of the tenant are forgotten: all that is given must hold, and filters, types or a rule must be."""
+    """The tenant's records to forget: filters, types or a rule, all of which must hold."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -135,10 +133,12 @@ class ForgetRequest(ScopeFields):
         }
     )
 
-    filters: Filters | None = Field(None, description="As of a search; superseded facts go too unless this says no.")
+    filters: Filters | None = Field(
+        None, description="As for a search; superseded facts are included unless this excludes them."
+    )
     content_types: ContentTypes | None = Field(None, description="Kinds of records; absent = all.")
     rule: RetentionRule | None = Field(None, description="Kinds, roles, speech acts and age.")
-    dry_run: bool = Field(False, description="Count what would go, and delete nothing.")
+    dry_run: bool = Field(False, description="Only count the records.")
 
 
 @router.post("/forget", summary="Forget records by filters or a rule", response_model=ForgetResult)

@@ -36,10 +36,10 @@ _LINES: dict[str, Any] = {
 }
 
 
-@router.post("/add", summary="Keep memories", response_model=AddResponse)
+@router.post("/add", summary="Store memories", response_model=AddResponse)
 @blocking
 def add_memories(body: AddRequest, caller: WriterDep, store: StoreDep, service: ServiceDep) -> Response:
-    """Keep a text, messages, records, or a list of any of these.
+    """Store a text, messages, records, or a list of any of these.
 
     All are kept, or none where one can't be: then the problem names the first reason, and its `detail` all of them.
     Something with an `id` replaces the record that has it. The answer is the acknowledgement.
@@ -60,14 +60,14 @@ def read_overview(caller: CallerDep, store: StoreDep, service: ServiceDep) -> Re
 
 @router.get(
     "/export",
-    summary="Take records out",
+    summary="Export records",
     response_class=Response,
     responses={200: {"description": "One record a line, as `recall-loop ingest` reads them.", "content": _LINES}},
 )
 async def export_memories(
     params: Annotated[ExportParams, Query()], caller: CallerDep, store: StoreDep, service: ServiceDep
 ) -> Response:
-    """Return the records that scope and filters leave, one a line, in the order in which they were written.
+    """Return the records within scope and filters, one per line, in the order in which they were written.
 
     Without any filter superseded facts are among them. An answer that breaks off is not whole.
     """

@@ -82,7 +82,7 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
 @router.get("", summary="List records", response_model=RecordsPage)
 @blocking
 def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
-    """Return records that scope and filters leave, by ascending id or newest first, a page at a time.
+    """Return records within scope and filters, by ascending id or newest first, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer records than `limit`. Writing and deleting in
     between shifts nothing.
@@ -116,7 +116,7 @@ def read_history(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Res
 
 @router.get(
     _ONE + "/relations",
-    summary="Read what a record is connected with",
+    summary="Read a record's relations",
     response_model=RelatedRecords,
     responses=problem_responses(404),
 )
@@ -135,7 +135,7 @@ def read_relations(record_id: RecordId, caller: CallerDep, store: StoreDep) -> R
 @router.get(_ONE, summary="Read a record", response_model=AnyRecord, responses=problem_responses(404))
 @blocking
 def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
-    """Return a record; what another tenant has under the id can't be told from what nobody has."""
+    """Return a record; a record of another tenant is indistinguishable from a missing one."""
     records = store.get([record_id], scope=Scope(tenant=caller.tenant))
     if not records:
         raise not_found_problem("record", record_id)
@@ -150,7 +150,7 @@ def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Resp
 )
 @blocking
 def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
-    """Write a record under an id, replacing all of what is there. The answer is the acknowledgement."""
+    """Write a record under an id, completely replacing an existing one. The answer is the acknowledgement."""
     record = body.to_record(record_id)
     outcome = store.upsert([record], tenant=caller.tenant, actor=caller.key_id, on_reject="report")[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
@@ -162,7 +162,7 @@ def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store
 @router.patch(_ONE, summary="Change a record", response_model=AnyRecord, responses=problem_responses(404))
 @blocking
 def update_record(record_id: RecordId, body: RecordChanges, caller: WriterDep, store: StoreDep) -> Response:
-    """Change some fields of a record and return it: what isn't named stays, null empties a field.
+    """Change some fields of a record and return it: other fields stay, null empties a field.
 
     Lists and `attributes` are replaced as a whole. Id and kind can't change. What it was is kept in its history.
     """

@@ -52,7 +52,7 @@ class RetrieveBody(RetrieveRequest):
     """One retrieval request. The tenant is that of the API key."""
 
     tenant: Identifier | None = Field(  # type: ignore[assignment]
-        None, description="May be left out. If given it must be the key's own tenant."
+        None, description="Optional; if given, it must be the key's own tenant."
     )
 
     def request_of(self, caller: Caller) -> RetrieveRequest:

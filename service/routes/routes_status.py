@@ -27,21 +27,21 @@ class Readiness(BaseModel):
     """The state of the service at the moment."""
 
     status: Literal["ready", "degraded"] = Field(description="`degraded` still answers, without some part.")
-    reasons: list[str] = Field(description="What is missing.")
-    warnings: list[str] = Field(description="What an operator should know; shown on the same machine only.")
+    reasons: list[str] = Field(description="The missing parts.")
+    warnings: list[str] = Field(description="Notes for the operator; shown on the same machine only.")
     read_only: bool = Field(description="Whether writes are refused.")
 
 
 @router.get("/health", summary="Whether the process answers")
 async def health() -> Health:
-    """Answer at once, whatever the store does; see `/ready` for more."""
+    """Answer immediately, regardless of the store; see `/ready` for more."""
     return Health()
 
 
 @router.get("/ready", summary="Whether the service can answer requests")
 @blocking
 def ready(request: Request) -> Readiness:
-    """Read from the store, and say what is missing; 503, with `reasons`, where nothing can be answered."""
+    """Read from the store, and report missing parts; 503, with `reasons`, if nothing can be answered."""
     service = service_of(request)
     blocking_issues, degrading_issues = service.health()
     # This needs no key: paths and addresses are for clients on this machine.

@@ -89,7 +89,7 @@ def add_trajectory(
     store: StoreDep,
     service: ServiceDep,
 ) -> Response:
-    """Add a run under the id that it brings along, or one that is made of what it holds.
+    """Add a run under its own id, or under one derived from its contents.
 
     The same run again is `unchanged`, and isn't scored again. A scoring that fails leaves it unscored and queued.
     """

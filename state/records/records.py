@@ -67,7 +67,7 @@ class Block(BaseModel):
 
 
 class Record(BaseModel):
-    """One stored item. `id` is unique within its tenant; the tenant itself is the store's to add.
+    """One stored item. `id` is unique within its tenant; the store adds the tenant itself.
 
     Times are UTC; a time without a zone is read as UTC. `text` may also be given as `content`.
     """
@@ -83,7 +83,7 @@ class Record(BaseModel):
     object: Utf8Text | None = Field(None, description="The fact's value, such as the employer's name.")
     attributes: JsonAttributes = Field(default_factory=dict, description="Anything else, as JSON.")
     confidence: UnitFloat | None = Field(None, description="The writer's own confidence in [0,1].")
-    author: Utf8Text | None = Field(None, description="Name of who wrote or said it.")
+    author: Utf8Text | None = Field(None, description="Name of the writer or speaker.")
     role: Role | None = None
     agent_id: Identifier | None = None
     agent_name: Utf8Text | None = None
@@ -91,7 +91,7 @@ class Record(BaseModel):
     user_id: Identifier | None = None
     conversation_id: Identifier | None = None
     session: Identifier | None = None
-    position: Position | None = Field(None, description="Order within its session; derived where absent.")
+    position: Position | None = Field(None, description="Order within its session; derived if absent.")
     label: Utf8Text | None = Field(None, description="Title or label of an archival entry.")
     tags: tuple[Identifier, ...] = ()
     language: LanguageCode | None = Field(None, description=RECORD_LANGUAGE)
@@ -99,15 +99,15 @@ class Record(BaseModel):
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     expires_at: Timestamp | None = Field(
-        None, description="From when on it is forgotten: no search gives it any more, and a sweep erases it."
+        None, description="When it is forgotten: from then on, no search returns it, and a sweep erases it."
     )
 
 
 class Fact(Record):
-    """A statement drawn from somewhere, with the ids of its sources.
+    """A statement, with the ids of its sources.
 
-    It may have been true for a time only. A fact that a newer one contradicts is superseded: it stays, as history, and
-    searches leave it out unless they ask for it.
+    It may hold only for a time. A fact contradicted by a newer one is superseded: it stays as history, and searches
+    leave it out unless requested.
     """
 
     kind: Literal[ContentType.FACT] = ContentType.FACT
@@ -228,9 +228,9 @@ def with_changes(record: Record, changes: Mapping[str, Any], now: datetime) -> R
 class SearchHit(BaseModel):
     """One search result (SEARCH-6).
 
-    `similarity` in [0,1] doesn't depend on the other results: thresholds use it. `score` in [0,1]
-    orders the results of one query. `window` is the text that was indexed with it: for a message
-    its neighbouring turns too. `alignment` is None where no vectors were compared.
+    `similarity` in [0,1] doesn't depend on the other results: thresholds use it. `score` in [0,1] orders the results of
+    one query. `window` is the indexed text, including a message's neighbouring turns. `alignment` is None if no vectors
+    were compared.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -198,8 +198,8 @@ def trajectory_record(run: RunData, *, id: str, text: str | None = None, **field
     Args:
         run: the run; secrets must be masked already.
         id: id of the record, unique within its tenant.
-        text: what is shown and searched; absent, `run_as_text(run)`. Cut at a million characters, the bound
-            of a record's text; the run itself stays whole in the attributes.
+        text: the text to show and search; absent, `run_as_text(run)`. Cut at a million characters, the bound of a
+            record's text; the run itself stays whole in the attributes.
         **fields: further fields of the record, such as `agent_id`, `tags` or `created_at`. Without a
             `created_at` the run's end (else its start) is taken.
 

@@ -80,28 +80,28 @@ class Settings(BaseSettings):
         30,
         ge=0,
         le=36_500,
-        description="Days for which each change of a record is kept as a version; 0 = none (API-3).",
+        description="Days to keep each change of a record as a version; 0 = none (API-3).",
     )
     retention: tuple[RetentionRule, ...] = Field(
         (), description="Records that sweeps erase: a JSON list of rules (docs/store.md); absent = none (LIVE-7)."
     )
     sweep_seconds: FiniteFloat = Field(
-        300.0, ge=0, le=86_400, description="Seconds between two sweeps of the service; 0 = none but at its start."
+        300.0, ge=0, le=86_400, description="Seconds between sweeps of the service; 0 = only at its start."
     )
     tenant: Identifier = Field("default", description="Tenant of requests that don't name one.")
     indexed_attributes: Annotated[IndexedAttributes | None, NoDecode] = Field(
         None,
-        description="Paths of attributes that filters look up in an index, between commas, at most 32; [] = none, "
-        "absent = those that the store has.",
+        description="Comma-separated paths of attributes to index for filters, at most 32; [] = none, absent = those "
+        "that the store already has.",
     )
     embedder: EmbedderName = Field(
         "minilm",
-        description="`minilm` (embedded), `minilm-plain` (the same as its authors made it, for English),"
-        " `multilingual` (ninety languages; the extra of that name), `onnx:FOLDER` (a model of your own), `openai` (an"
-        " API), or `provider:model` of LangChain.",
+        description="`minilm` (bundled), `minilm-plain` (its original weights, for English), `multilingual` (ninety "
+        "languages; needs the extra of that name), `onnx:FOLDER` (your own model), `openai` (an API), or "
+        "LangChain's `provider:model`.",
     )
     minilm_weights: str | None = Field(
-        None, description="File of weights that replaces the default's conversation weights (docs/tuning.md)."
+        None, description="File that replaces the default's conversation weights (docs/tuning.md)."
     )
     openai_model: str = Field(DEFAULT_OPENAI_MODEL, description="Embedding model of the API.")
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
@@ -111,7 +111,7 @@ class Settings(BaseSettings):
     max_iterations: MaxIterations = Field(10, description="Maximum search iterations.")
     max_context_tokens: MaxContextTokens = Field(2000, description="Maximum tokens of the context block.")
     context_floor: UnitFloat = Field(
-        0.015, description="Facts of less relevance than this are left out of the context block; 0 keeps all (LIVE-5)."
+        0.015, description="Facts less relevant than this are left out of the context block; 0 keeps all (LIVE-5)."
     )
     deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this many seconds.")
 
@@ -134,7 +134,7 @@ class Settings(BaseSettings):
     refine_min_confidence: UnitFloat = Field(0.5, description="Refine below this mean fact confidence (LOOP-5).")
     refine_relaxation: UnitFloat = Field(
         0.8,
-        description="Share of `novelty_min_similarity` that a refinement asks for while nothing reaches it (LOOP-6).",
+        description="Share of `novelty_min_similarity` that a refinement requires while nothing reaches it (LOOP-6).",
     )
     refine_drop: UnitFloat = Field(0.5, description="Refine when results fall by more than this share (LOOP-5).")
     repeat_similarity: UnitFloat = Field(
@@ -161,13 +161,13 @@ class Settings(BaseSettings):
         0.1, description="Share of its score that a record loses if two better ones have its title (RANK-3)."
     )
     rank_time_weight: UnitFloat = Field(
-        0.175, description="Bonus for a record from the time that the question names, or about it (RANK-3)."
+        0.175, description="Bonus for a record from, or about, the time named in the question (RANK-3)."
     )
     rank_teller_weight: UnitFloat = Field(
-        0.03, description="Bonus for a turn of the speaker whom the question expects to have said the answer (RANK-3)."
+        0.03, description="Bonus for a turn by the speaker likely to have said the answer (RANK-3)."
     )
     rank_member_weight: UnitFloat = Field(
-        0.2, description="Bonus for a further member of the list that the question asks for (PIECES-1)."
+        0.2, description="Bonus for another member of the list that the question asks for (PIECES-1)."
     )
     rank_novelty_weight: UnitFloat = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: UnitFloat = Field(0.01, description="Bonus for recent records (RANK-3).")
@@ -182,8 +182,8 @@ class Settings(BaseSettings):
 
     llm_model: ModelName | None = Field(
         None,
-        description="Chat model that plans, judges and answers: a name, or `provider:model` of LangChain; absent = none"
-        " (everything works without).",
+        description="Chat model that plans, judges and answers: a name, or LangChain's `provider:model`; absent = "
+        "none (everything works without one).",
     )
     llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
     llm_api_key: str | None = Field(None, description="Key of that API.", repr=False)
@@ -214,7 +214,7 @@ class Settings(BaseSettings):
         30.0, ge=0, le=3600, description="Seconds for which a failed endpoint is not called."
     )
     llm_cache_entries: Integer = Field(
-        0, ge=0, le=1_000_000, description="Replies of the chat model that are cached for identical prompts; 0 = none."
+        0, ge=0, le=1_000_000, description="Chat-model replies to cache for identical prompts; 0 = none."
     )
     capture_runs: bool = Field(
         False, description="Store each finished run as a trajectory (TRAJ-9); needs a store open for writing."
@@ -225,7 +225,7 @@ class Settings(BaseSettings):
         True, description="Reorder the best candidates of a main query by a model learned on conversations (RANK-2)."
     )
     calibration_file: str | None = Field(
-        None, description="Mapping to a probability: a file, `default` or `identity`; absent = `default` (CONF-4)."
+        None, description="Confidence mapping: a file, `default` or `identity`; absent = `default` (CONF-4)."
     )
     conf_medium: UnitFloat | None = Field(
         None, description="Confidence score from which the label is medium; absent = the mapping's (CONF-1)."
@@ -243,7 +243,7 @@ class Settings(BaseSettings):
     )
     log_format: Literal["console", "json"] = Field("console", description="Format of the command line's log (OPS-3).")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "warning", description="Lowest level that is logged there; a finished run is logged at `info`."
+        "warning", description="Lowest level of the command line's log; a finished run is logged at `info`."
     )
 
     def __init__(self, **values: Any) -> None:

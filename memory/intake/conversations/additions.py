@@ -59,8 +59,8 @@ class AddResult:
 
     Attributes:
         ids: ids of the records that are now in the store, in order.
-        outcomes: one for each record: `created`, `replaced`, `unchanged`, or `rejected` where that is reported.
-        skipped: messages that aren't kept: without text, of a role that wasn't asked for, or recalled from memory.
+        outcomes: one for each record: `created`, `replaced`, `unchanged`, or `rejected` with on_reject="report".
+        skipped: messages not stored: without text, with a role not in `roles`, or recalled from memory.
         facts: what a model extracted, with `infer=True`; its `failure` says why it couldn't, messages are kept.
     """
 
@@ -71,7 +71,7 @@ class AddResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """How records deviate from what was given, each with the record's id, such as a time that is left out."""
+        """Differences between the stored and the given records, each with the record's id, such as a time left out."""
         return tuple(f"{one.id}: {one.warning}" for one in self.outcomes if one.warning)
 
 
@@ -149,7 +149,7 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
         raise RejectedRecordsError(conflicts)
     if not parsed.records:
         reasons = "; ".join(f"{one.index}: {one.reason}" for one in parsed.skipped)
-        raise InvalidInputError("content", content, f"something to keep ({reasons or _ALLOWED})")
+        raise InvalidInputError("content", content, f"something to store ({reasons or _ALLOWED})")
     return parsed
 
 

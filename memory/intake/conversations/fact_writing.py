@@ -45,19 +45,19 @@ def write_facts(
     single_ids: Collection[str] = (),
     along: Iterable[Record] = (),
 ) -> FactWriteResult:
-    """Write facts; where a type is single-valued, end the older facts that they contradict.
+    """Write facts; if a type is single-valued, supersede the older facts that they contradict.
 
     Two facts contradict each other if they have the same owners (agent, group, user), the same subject and fact type
     in normalised form, another object (another text, where there is none), and the type is single-valued. The older
     one, by `created_at`, then `position`, gets `superseded_by` and `valid_until`; nothing is deleted. A fact that is
-    older than the known one is superseded at once. Facts of any other type stand beside each other.
+    older than the known one is superseded immediately. Facts of other types coexist.
 
     Args:
         store: the store, open for writing.
-        facts: facts; without a `created_at`, or with one more than a day ahead of the clock, they are of now.
+        facts: facts; without a `created_at`, or with one more than a day in the future, the current time is used.
         tenant: whose they are.
         single_valued: fact types that have one value at a time; `Lives in` and `lives_in` are one type.
-        single_ids: ids of those of `facts` whose slot has one value at a time, whatever the type.
+        single_ids: ids of those of `facts` that have one value at a time, whatever their type.
         along: other records that are written in the same transaction (with up to 1,000 records in all).
 
     Raises:

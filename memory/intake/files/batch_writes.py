@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """For which tenant records are written, and how many (1–5000) are acknowledged at a time.
+    """The tenant that records are written for, and how many (1–5000) are acknowledged at a time.
 
     Raises:
         InvalidInputError: the batch size is out of range.

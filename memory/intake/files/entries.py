@@ -30,14 +30,14 @@ from recall_loop.state.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
-    """What holds for records of a file that don't say it themselves: whose they are, conversation, language and zone.
+    """Defaults for records of a file: owner, conversation, language and time zone.
 
     Attributes:
-        user_id: user whose memory it is.
-        agent_id: agent whose memory it is.
+        user_id: user who owns the memory.
+        agent_id: agent that owns the memory.
         conversation_id: their conversation.
-        language: code of the language of those that state none.
-        timezone: name of the zone of times that state none, such as Europe/Berlin; UTC if absent.
+        language: code of the language of records that state none.
+        timezone: name of the time zone of times without one, such as Europe/Berlin; UTC if absent.
 
     Raises:
         InvalidInputError: there is no such zone.
@@ -102,15 +102,15 @@ class FileEntry:
 
 
 def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int, Record | InvalidLine]]:
-    """Yield the records of a file; ids that are absent are derived (`FileIdTracker`).
+    """Yield the records of a file; missing ids are derived (`FileIdTracker`).
 
     A file in the format `locomo` holds either the published list of samples (numbered by item), whose turns, facts,
-    summaries and events become records, or one document per line. What a format leaves out on purpose, such as system
-    messages, is not among them.
+    summaries and events become records, or one document per line. Items that a format leaves out on purpose, such as
+    system messages, are not among them.
 
     Args:
         path: the file.
-        format_name: one of `detection.FORMATS`, or `auto`: what it holds decides.
+        format_name: one of `detection.FORMATS`, or `auto`: detected from the content.
 
     Raises:
         InvalidInputError: `format_name` is not known, or the whole file is of another kind.

@@ -60,10 +60,10 @@ class IngestSummary(WriteSummary):
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions(WriteOptions):
-    """How a file is read: its format, whether a run that was cut short is resumed, and whose its records are.
+    """How a file is read: its format, whether an interrupted run is resumed, and the owner of its records.
 
-    `format_name` is one of `detection.FORMATS`, or `auto`: what the file holds decides. `owner` is for records that
-    name nobody.
+    `format_name` is one of `detection.FORMATS`, or `auto`: detected from the content. `owner` is for records that name
+    none.
     """
 
     format_name: str = "records"
@@ -92,7 +92,7 @@ def ingest_file(
     on_problem: Callable[[IngestProblem], None] | None = None,
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> IngestSummary:
-    """Write the records of a file into the store; lines that can't be used go to the rejects file.
+    """Write the records of a file into the store; unusable lines go to the rejects file.
 
     Running it again, after a kill or to the end, gives the same store: ids are stable and writes are
     upserts. `on_progress` is told (line number, byte offset or None) after each acknowledged batch.

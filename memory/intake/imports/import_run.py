@@ -98,9 +98,9 @@ def import_source(
 ) -> ImportSummary:
     """Write a source's items into the store.
 
-    The source is read to its end before the first record is written, so that one that is damaged leaves nothing
-    half done. Ids stay what they are: a run that was killed is run again, finds what is there unchanged and doesn't
-    embed it again. `on_progress` is told (records written, records in all) after each acknowledged batch.
+    The source is read to its end before the first record is written, so that a damaged one leaves nothing half done.
+    Ids are kept: a killed run can be run again, finds the written records unchanged and doesn't embed them again.
+    `on_progress` is told (records written, records in all) after each acknowledged batch.
 
     Raises:
         SourceError: the source can't be read to its end.

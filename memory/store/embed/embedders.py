@@ -30,10 +30,10 @@ _TALK = frozenset({ContentType.MESSAGE, ContentType.FACT})
 
 @runtime_checkable
 class Embedder(Protocol):
-    """An embedder as the store needs it; bring your own by matching this protocol.
+    """The interface of embedders; match this protocol to bring your own.
 
-    `fingerprint` names model and version: two embedders whose vectors can't be compared must differ
-    in it. Vectors are float32 of length one, one row per text; no text gives an array of shape [0, d].
+    `fingerprint` names model and version: embedders whose vectors can't be compared must differ in it. Vectors are
+    float32 of length one, one row per text; no text gives an array of shape [0, d].
     """
 
     @property

@@ -20,12 +20,12 @@ _PARALLEL_QUERIES = 8
 
 
 class LangChainEmbedder:
-    """Any `Embeddings` of LangChain, as the store needs it: documents and queries as that class embeds each of them.
+    """Any LangChain `Embeddings` object as an embedder of the store.
 
     Args:
         embeddings: the object.
-        fingerprint: name and version of the model; two whose vectors can't be compared must differ in it. Absent =
-            the name of the class and of its model; for OpenAI's that of `OpenAIEmbedder`, so that a store may be opened
+        fingerprint: name and version of the model; two whose vectors can't be compared must differ in it. Absent = the
+            name of the class and of its model; for OpenAI's that of `OpenAIEmbedder`, so that a store can be opened
             with either.
         dimension: length of the vectors; absent = found out by embedding one word when first needed.
 

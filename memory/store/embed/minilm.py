@@ -92,10 +92,10 @@ class MiniLmModel:
 
 
 class MiniLmEmbedder(MiniLmModel):
-    """The embedded default: queries and documents with the weights of MiniLM's authors, conversations with others.
+    """The bundled default: queries and documents use MiniLM's original weights, conversations use tuned ones.
 
-    Talk is messages, and facts: those weights were tuned so that it comes near the questions that it answers
-    (docs/tuning.md). All other texts lie where they would without them.
+    Talk means messages and facts: its weights were tuned to bring it close to the questions that it answers
+    (docs/tuning.md). Other texts are not affected.
 
     Args:
         talk: file of the weights for talk, written by `benchmarks/weights/tune_embedder.py`; absent = the one

@@ -63,7 +63,7 @@ def checked_place(place: object, field: str = "path") -> str | Path:
         raise UnsupportedOptionError(field, f"{found[1]}://…", ALLOWED_PLACES)
     if _MISSPELT.match(str(place)):
         got = "Path('postgresql:/…')" if isinstance(place, Path) else "an address that doesn't begin with postgresql://"
-        raise InvalidInputError(field, got, f"{ALLOWED_PLACES}; an address is text, no Path")
+        raise InvalidInputError(field, got, f"{ALLOWED_PLACES}; an address is text, not a Path")
     return Path(place)
 
 

@@ -140,7 +140,7 @@ def _place_after(after: object) -> tuple[str, tuple[int, ...]]:
         return "1 = 1", ()
     found = _PLACE.fullmatch(after) if isinstance(after, str) else None
     if found is None:
-        raise InvalidInputError("after", after, "`after` of the page before")
+        raise InvalidInputError("after", after, "`after` of the previous page")
     rowid = int(found[2])
     return (_OLDER, (int(found[1]), int(found[1]), rowid)) if found[1] else (_NO_TIME, (rowid,))
 

@@ -117,10 +117,10 @@ class TrajectoryItem(FrozenModel):
 
     id: str
     similarity: float = Field(ge=0, le=1)
-    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; absent where nobody scored it.")
+    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; absent if not scored.")
     scoring_pending: bool = False
     summary: str
-    note: str = Field(description="What the run may be good for.")
+    note: str = Field(description="Possible use of the run.")
     details: TrajectoryDetails
     tags: tuple[str, ...] = ()
     agent_id: str | None = None
@@ -156,9 +156,7 @@ class TrajectorySearchResult(FrozenModel):
     successes: tuple[TrajectoryItem, ...] = ()
     moderate: tuple[TrajectoryItem, ...] = ()
     failures: tuple[TrajectoryItem, ...] = ()
-    unscored: tuple[TrajectoryItem, ...] = Field(
-        (), description="Nobody has judged these; that is not a low learning value."
-    )
+    unscored: tuple[TrajectoryItem, ...] = Field((), description="Not scored yet; this is not a low learning value.")
     relevant_experiences: tuple[TrajectoryItem, ...] = ()
     allowed: int = Field(0, description="Runs within scope and filters, whatever their similarity.")
     degraded_reason: str | None = None

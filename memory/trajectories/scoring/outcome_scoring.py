@@ -80,7 +80,7 @@ Scorer = Callable[[RunData], ScoringOutcome]
 
 
 def score_by_rules(run: RunData) -> RunScore:
-    """Score a run by the rubric's table: the same run, the same score; never fails."""
+    """Score a run by rules: the same run always gets the same score; never fails."""
     counts = rubric.count_run(run)
     parts = rubric.sub_scores(counts)
     score = rubric.overall_score(parts)

@@ -82,7 +82,7 @@ async def test_a_prompt_tells_when_to_remember_and_when_to_recall(served):
     named = {word for word in plain.content.text.split("`")[1::2] if word not in ("recall-loop", "records")}
     assert named and named <= tools
     assert begun.content.text == plain.content.text + (
-        "\nBegin now: call `retrieve` for what matters to this task, then do it.\n\nPaint the jetty.\n"
+        "\nBegin now: call `retrieve` for memories relevant to this task, then do it.\n\nPaint the jetty.\n"
     )
 
 
