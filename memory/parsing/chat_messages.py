@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
+from recall_loop.memory.parsing.error_results import tells_error
 from recall_loop.memory.parsing.foreign_json import (
     clean_text,
     to_count,
@@ -114,7 +115,7 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
         message.speaker = to_text(word) if isinstance(word, str) and "role" in fields.remaining else None
         message.tool_call_id = to_text(fields.take("tool_call_id"))
         _read_origin(message, fields)
-        message.error = _error(fields, message.content)
+        message.error = _error(fields, message)
         message.extra |= to_json_object(fields.remaining)
     message.extra |= blocks.extra()
     itself = [message] if message.content or message.calls or not blocks.results or message.extra else []
@@ -127,10 +128,10 @@ def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
     role = _ROLES.get(word) if type(word) is str else None
     if role is None or type(content) is not str or not (name is None or type(name) is str):
         return None
-    calls = given.get("tool_calls")
-    return SourceMessage(
-        role, clean_text(content), to_text(name), take_calls(MessageFields({"tool_calls": calls})) if calls else []
-    )
+    calls, text = given.get("tool_calls"), clean_text(content)
+    found = take_calls(MessageFields({"tool_calls": calls})) if calls else []
+    error = text if role is Role.TOOL and tells_error(text) else None
+    return SourceMessage(role, text, to_text(name), found, error=error)
 
 
 def message_fields(given: object, where: str) -> dict[str, Any]:
@@ -183,13 +184,15 @@ def _role(fields: MessageFields) -> Role:
     return role
 
 
-def _error(fields: MessageFields, content: str) -> str | None:
-    """Return the error that a message reports; a mere `true` makes its content the error."""
-    status = fields.remaining.get("status")
+def _error(fields: MessageFields, message: SourceMessage) -> str | None:
+    """Return the error that a message reports; a mere `true`, or a result that tells of one, makes its content it."""
+    status, marked = fields.remaining.get("status"), fields.remaining.get("is_error")
     given = fields.take("error")
-    if fields.remaining.get("is_error") is True or status in ("error", "failed"):
+    if marked is True or status in ("error", "failed"):
         given = given or fields.remaining.pop("is_error", True)
-    return (content or "error") if given is True else to_error(given)
+    if given is None and marked is None and message.role is Role.TOOL:
+        given = tells_error(message.content)
+    return (message.content or "error") if given is True else to_error(given)
 
 
 def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
@@ -254,7 +257,9 @@ class _ContentBlocks:
             self.calls += take_calls(MessageFields({"tool_calls": [block]}))
         elif kind == "tool_result":
             inner = _ContentBlocks.parse(block.get("content"))
-            error = (inner.text or "error") if block.get("is_error") else None
+            marked = block.get("is_error")
+            failed = tells_error(inner.text) if marked is None else marked
+            error = (inner.text or "error") if failed else None
             call_id = to_text(block.get("tool_use_id"))
             self.results.append(
                 SourceMessage(Role.TOOL, inner.text, tool_call_id=call_id, error=error, extra=inner.extra())
