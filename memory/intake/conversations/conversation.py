@@ -18,6 +18,7 @@ from recall_loop.memory.parsing.message_fields import parse_known_message, state
 from recall_loop.memory.store.encoding.indexing import digest, position_after
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
+from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.state.errors import validate_model
 from recall_loop.state.records.records import Message
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
@@ -246,5 +247,6 @@ def record_turn(
         if known is None or run_from_record(known).turns != run.turns:
             created = known.created_at if known is not None else first.timestamp or now
             fields: dict[str, Any] = {"created_at": created, "session": owner.session, **owner.owner_fields()}
-            store.upsert([trajectory_record(run, id=record_id, **fields)], tenant=owner.tenant)
+            record = trajectory_record(run, id=record_id, text=searchable_text(run), **fields)
+            store.upsert([record], tenant=owner.tenant)
     return record_id

@@ -300,6 +300,22 @@ def test_a_turn_is_kept_as_a_trajectory_with_secrets_masked(store):
     assert store.count(ACME, Filters(scored=False)) == 2
 
 
+def test_a_turn_kept_as_a_trajectory_is_found_by_its_errors(store):
+    """As a run that is added in any other way. Proves: OPS-5, TRAJ-5."""
+    talk = graph(remember(store, tenant="acme", trajectory=True))
+    turn = [
+        HumanMessage("Refund the boots."),
+        AIMessage("", tool_calls=[{"name": "issue_refund", "args": {"order": "A-1"}, "id": "1"}]),
+        ToolMessage("Error: 429 Too Many Requests", tool_call_id="1"),
+        AIMessage("", tool_calls=[{"name": "wait", "args": {"seconds": 30}, "id": "2"}]),
+        ToolMessage("ok", tool_call_id="2"),
+        AIMessage("Refunded."),
+    ]
+    run_id = talk.invoke({"messages": turn}, thread())["remembered"]["trajectory_id"]
+    lines = store.get([run_id], scope=ACME)[0].text.splitlines()
+    assert lines[1:4] == ["Tools: issue refund, wait", "Error: 429 Too Many Requests", "Then: wait with seconds"]
+
+
 def test_what_is_erased_stays_erased(store):
     """Proves: STORE-6, OPS-5."""
     talk = graph(remember(store, tenant="acme", trajectory=True))
