@@ -20,7 +20,8 @@ from recall_loop.state.types import Role
 # Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
 _BEGINNING_CHARS = 300
 _MAX_CHARS = 20_000
-_ERROR_CHARS, _MAX_ERRORS = 200, 5
+# An error's first line says what failed, and the last one of a traceback why.
+_ERROR_HEAD, _ERROR_TAIL, _MAX_ERRORS = 200, 200, 20
 # A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _ERROR_MARK = re.compile(r"\A\s*error:\s*", re.IGNORECASE)
@@ -53,6 +54,12 @@ def _rests(texts: Iterable[str], room: int) -> list[str]:
     return [taken[number] for number in range(len(rests))]
 
 
+def _shortened(error: str) -> str:
+    if len(error) <= _ERROR_HEAD + _ERROR_TAIL:
+        return error
+    return f"{error[:_ERROR_HEAD]} … {error[_word_start(error, len(error) - _ERROR_TAIL) :]}"
+
+
 @dataclass
 class _Step:
     """A tool call with what went wrong in it, or an error without a call."""
@@ -62,11 +69,11 @@ class _Step:
 
 
 def _errors(run: RunData) -> list[str]:
-    """Return the beginnings of different errors, in the order in which they came, each with what was then called."""
-    steps = _steps(run)
+    """Return different errors, in order, each with what was then called; the run's own is last."""
+    steps = [*_steps(run), _Step(None, run.metadata.error)]
     found: dict[str, str] = {}
     for at, step in enumerate(steps):
-        text = " ".join(_ERROR_MARK.sub("", step.error or "", count=1).split())[:_ERROR_CHARS]
+        text = _shortened(" ".join(_ERROR_MARK.sub("", step.error or "", count=1).split()))
         if text and text not in found:
             following = next((each.call for each in steps[at + 1 :] if each.call and not each.error), None)
             found[text] = f"{text}\nThen: {_described(following, step.call)}" if following else text

@@ -191,11 +191,25 @@ def test_what_is_indexed_of_a_run():
         "Then the next one.",
         "Tools: book Ferry v2",
         "Error: full",
+        "Error: secret ending",
         "Execution: error",
     ]
     assert split_identifier("search_direct-flight.v1") == "search direct flight v1" and split_identifier("__") == "__"
     assert searchable_text(RunData()) == "Execution: unknown"
     assert 19_000 < len(searchable_text(RunData(task="x" * 100_000))) <= 20_000
+
+
+def test_every_error_is_indexed_with_what_it_ends_in_and_that_of_the_run_itself():
+    """A traceback says why in its last line. Proves: RUNS-1, TRAJ-5."""
+    frames = "".join(f'  File "/srv/tools/orders.py", line {at}, in find_orders\n' for at in range(20))
+    traceback = f"Traceback (most recent call last):\n{frames}asyncpg.QueryCanceledError: statement timeout"
+    failed = [{"role": "tool", "error": text} for text in (*(f"E-10{at}" for at in range(9)), traceback)]
+    run = RunData.model_validate({"turns": [{"messages": failed}], "metadata": {"error": "RecursionError: limit"}})
+    lines = searchable_text(run).splitlines()
+    assert lines[:9] == [f"Error: E-10{at}" for at in range(9)]
+    assert lines[9].startswith("Error: Traceback") and lines[9].endswith("QueryCanceledError: statement timeout")
+    assert len(lines[9]) < 450
+    assert lines[10:] == ["Error: RecursionError: limit", "Execution: unknown"]
 
 
 def test_what_was_called_after_an_error_stands_behind_it():
