@@ -57,7 +57,9 @@ _READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...]
     (_MOMENTS, to_datetime),
     (_SECONDS, to_seconds),
 )
-_RECORD_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
+_JUDGEMENTS = ("outcome_score", "task_category")
+_OWNER_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
+_RECORD_FIELDS = (*_OWNER_FIELDS, "expires_at")
 
 
 def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[tuple[int, Trajectory | InvalidLine]]:
@@ -93,7 +95,7 @@ def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING
 
 def derive_run_id(run: RunData, fields: Mapping[str, Any]) -> str:
     """Return an id that the same line always gets; an equal run at another time, or of another agent, gets another."""
-    owner = {name: fields[name] for name in _RECORD_FIELDS if name in fields}
+    owner = {name: fields[name] for name in _OWNER_FIELDS if name in fields}
     content = run.model_dump_json(include={"task", "turns", "execution", "metadata"})
     return f"run-{text_hash(content + json.dumps(owner, default=str)).hex()}"
 
@@ -105,8 +107,12 @@ def _run(fields: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]
     body = fields.pop(name)
     run_id = to_text(fields.pop("id", None) or fields.get("run_id"))
     fields.pop("run_id", None)
+    judged = validate_model(RunData, {name: fields.pop(name) for name in _JUDGEMENTS if fields.get(name) is not None})
     info = _info(fields, run_id)
-    return (convert_run(body, info, masking) if name == "messages" else convert_history(body, info, masking)), run_id
+    run = convert_run(body, info, masking) if name == "messages" else convert_history(body, info, masking)
+    if not run.task and not run.turns:
+        raise InvalidInputError(name, body, "at least one message, or a `task`")
+    return run.model_copy(update={name: getattr(judged, name) for name in judged.model_fields_set}), run_id
 
 
 def _info(fields: dict[str, Any], run_id: str | None) -> RunInfo:

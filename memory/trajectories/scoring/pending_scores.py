@@ -151,8 +151,8 @@ def add_trajectories(
 ) -> list[AddOutcome]:
     """Write runs, and score those that have no learning value.
 
-    A run that the store has under the same id, with or without a score, is left as it is; if only its owner has changed
-    it keeps its score. Scores that runs bring along stay. A run under the id of another
+    A run that the store has under the same id, with or without a score, is left as it is; if only its owner or
+    its expiry has changed it keeps its score. Scores that runs bring along stay. A run under the id of another
     kind of record is rejected.
 
     Args:
@@ -206,7 +206,8 @@ def _record_to_write(record: Trajectory, known: Record | None, scorer: Scorer | 
         stored = run_from_record(known)
         if _unscored(stored) == _unscored(run):
             same_owner = all(getattr(known, name) == getattr(record, name) for name in _RUN_OWNER_FIELDS)
-            if same_owner and set(record.tags) <= set(known.tags):
+            same_expiry = record.expires_at in (None, known.expires_at)
+            if same_owner and same_expiry and set(record.tags) <= set(known.tags):
                 return None
             if run.outcome_score is None and stored.outcome_score is not None:
                 return record.model_copy(update={"attributes": known.attributes})

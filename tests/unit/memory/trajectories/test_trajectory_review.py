@@ -15,7 +15,8 @@ from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.masking import make_masking
 from recall_loop.memory.trajectories.capture.runs_file import read_runs, record_from_run
 from recall_loop.memory.trajectories.scoring.outcome_scoring import score_by_rules
-from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
+from recall_loop.memory.trajectories.scoring.pending_scores import add_trajectories, score_pending
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import Scope
@@ -178,3 +179,43 @@ def test_the_tool_says_which_argument_is_wrong() -> None:
         tool = trajectory_tool(store, Scope())
         assert "limit" in tool.invoke({"query": "x", "limit": 0})
         assert "tenant" in tool.invoke({"query": "x", "tenant": "acme"})
+
+
+def test_a_learning_value_and_a_category_beside_the_messages_stay() -> None:
+    """Another score or verdict is kept with the run, and judges nothing. Proves: TRAJ-1, TRAJ-2."""
+    judged = {"outcome_score": 0.9, "task_category": "refund"}
+    record = record_from_run({"messages": SAID, "score": 3, "complexity_level": None, **judged})
+    run = run_from_record(record)
+    assert (run.outcome_score, run.task_category, run.metadata.extra) == (0.9, "refund", {"score": 3})
+    score = score_by_rules(run_from_record(record_from_run({"messages": SAID, "task_category": "refund"})))
+    assert score.task_category == "refund" and "refund" in score.tags
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        (added,) = add_trajectories(store, [record], tenant="default", scorer=score_by_rules)
+        assert (
+            run_from_record(store.get([record.id], scope=Scope())[0]).outcome_score == 0.9 and added.status == "created"
+        )
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ({"messages": SAID, "outcome_score": 9}, "outcome_score"),
+        ({"messages": []}, "messages"),
+        ({"states": [{"messages": []}]}, "states"),
+    ],
+)
+def test_what_holds_no_run_or_no_such_value_is_refused(line: dict[str, Any], field: str) -> None:
+    """Proves: TRAJ-1."""
+    with pytest.raises(InvalidInputError) as raised:
+        record_from_run(line)
+    assert raised.value.field == field
+
+
+def test_a_run_expires_when_its_line_says_so() -> None:
+    """Also where only that has changed; a line that says nothing of it leaves it. Proves: TRAJ-1, LIVE-7."""
+    lines = [{"id": "r", "messages": SAID, **more} for more in ({}, {"expires_at": "2999-01-01T00:00:00Z"}, {})]
+    lines.append({**lines[0], "expires_at": "2020-01-01T00:00:00Z"})
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        add = lambda line: add_trajectories(store, [record_from_run(line)], tenant="default")[0].status  # noqa: E731
+        assert [add(line) for line in lines] == ["created", "replaced", "unchanged", "replaced"]
+        assert store.get(["r"], scope=Scope()) == []
