@@ -1,8 +1,8 @@
 """A LangGraph checkpoint history as a run (TRAJ-1), without importing LangGraph.
 
-`graph.get_state_history(config)` gives snapshots, newest first; their `values`, or plain state mappings,
-oldest first, are read too. A snapshot repeats the messages of those before it, so each message is taken
-once, where it first appears; one that was changed or trimmed away later is kept as it was then.
+`graph.get_state_history(config)` gives snapshots, newest first. The same as JSON, as of LangGraph's server, their
+`values`, or plain state mappings, oldest first, are read too. A snapshot repeats the messages of those before it, so
+each message is taken once, where it first appears; one that was changed or trimmed away later is kept as it was then.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
@@ -53,7 +54,9 @@ def convert_history(
 
 def _history_state(state: object, index: int) -> _HistoryState:
     if isinstance(state, Mapping):
-        return _HistoryState(_messages(state))
+        if not {"values", "next"} <= state.keys():
+            return _HistoryState(_messages(state))
+        state = SimpleNamespace(**{str(name): value for name, value in state.items()})
     values = getattr(state, "values", None)
     if values is None or callable(values):
         raise InvalidInputError(f"states.{index}", state, "a StateSnapshot, or a state as a mapping")
@@ -123,7 +126,7 @@ def _info(history: Sequence[_HistoryState], info: RunInfo) -> RunInfo:
 def _error(snapshot: Any) -> str | None:
     """Return the exception of a task that failed."""
     for task in getattr(snapshot, "tasks", None) or ():
-        error = getattr(task, "error", None)
+        error = task.get("error") if isinstance(task, Mapping) else getattr(task, "error", None)
         if error is not None:
             return to_text(error if isinstance(error, str) else f"{type(error).__name__}: {error}") or "error"
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -100,6 +101,32 @@ def test_an_exception_and_an_interrupt_are_told_apart(graph: Any) -> None:
     other: Any = {"configurable": {"thread_id": "t2"}}
     graph.invoke({"messages": [HumanMessage("wait")]}, other)
     assert convert_history(graph.get_state_history(other)).execution.status == "incomplete"
+
+
+def as_json(history: Any) -> Any:
+    """Return snapshots as LangGraph's server writes them."""
+    return [
+        {
+            "values": {"messages": [message.model_dump() for message in state.values.get("messages", ())]},
+            "next": list(state.next),
+            "tasks": [{"name": task.name, "error": task.error and repr(task.error)} for task in state.tasks],
+            "created_at": state.created_at,
+            "metadata": state.metadata,
+        }
+        for state in history
+    ]
+
+
+@pytest.mark.parametrize(("said", "status"), [("hello", "completed"), ("break", "error"), ("wait", "incomplete")])
+def test_snapshots_as_json_tell_times_and_the_ending_too(graph: Any, said: str, status: str) -> None:
+    """In any order. Proves: TRAJ-1."""
+    with suppress(ValueError):
+        graph.invoke({"messages": [HumanMessage(said)]}, CONFIG)
+    history = list(graph.get_state_history(CONFIG))
+    run = convert_history(as_json(history))
+    assert run.execution.status == status and run.metadata.run_type == "langgraph"
+    assert run.metadata.start_time == convert_history(history).metadata.start_time is not None
+    assert contents(run) == contents(convert_history(history)) == contents(convert_history(as_json(history[::-1])))
 
 
 def test_a_message_that_was_trimmed_later_is_kept(graph: Any) -> None:
