@@ -244,7 +244,8 @@ def _item(screen: Screen, item: TrajectoryItem) -> None:
     screen.line(f"{item.id} · similarity {item.similarity:.2f}", indent=2)
     screen.line(execution_text(item.details.status), indent=4)
     screen.line(learning_value_text(item.outcome_score, pending=item.scoring_pending), indent=4)
-    screen.line(shorten(sanitize(item.summary), _SHOWN_SUMMARY), indent=4)
+    for text in (item.summary, *item.errors):
+        screen.line(shorten(sanitize(text), _SHOWN_SUMMARY), indent=4)
     if item.details.tools_used:
         screen.line(f"tools: {', '.join(item.details.tools_used)} · {item.details.step_count} steps", "dim", 4)
     screen.line(item.note, "dim", 4)

@@ -52,6 +52,8 @@ TRAJECTORY_TOOL_DESCRIPTION = (
     "Search past runs of agents for experience with a similar task. Each result says two different things: "
     "`execution` is how the run ended (completed, incomplete, failed, error), `outcome_score` is its learning value "
     "from 0 to 1, how much can be learned from it. A run that ended in an error may have a high learning value. "
+    "`errors` lists what went wrong and the call that followed; search with the text of an error to find how it was "
+    "solved. "
     "With include_contrasts the results come in tiers of learning value: successes, moderate, failures, and unscored."
 )
 _FILTERS = frozenset({"execution_status", "tags", "tools_used", "task_category", "complexity_level", "attributes"})
@@ -69,9 +71,7 @@ class TrajectoryQuery(BaseModel):
     limit: int = Field(
         DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_TOOL_LIMIT, description="Maximum results; with contrasts for each tier."
     )
-    include_contrasts: bool = Field(
-        False, description="Group by learning value, to compare what worked and what didn't."
-    )
+    include_contrasts: bool = Field(False, description="Group by learning value, not by how runs ended: see `errors`.")
     execution_status: ExecutionStatus | None = Field(None, description="Only runs that ended in this way.")
     tags: tuple[Utf8Text, ...] | None = Field(None, description="Only runs with all of these tags.")
     tools_used: tuple[Utf8Text, ...] | None = Field(None, description="Only runs that used all of these tools.")

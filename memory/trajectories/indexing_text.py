@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage, run_from_record
+from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import Role
 
 # Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
@@ -26,6 +27,8 @@ _ERROR_HEAD, _ERROR_TAIL, _MAX_ERRORS = 200, 200, 20
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _ERROR_MARK = re.compile(r"\A\s*error:\s*", re.IGNORECASE)
 _RULES = "rules"
+_ERROR, _THEN, _ENDING = "Error: ", "Then: ", "Execution: "
+_ENDINGS = frozenset(f"{_ENDING}{status.value}" for status in ExecutionStatus)
 
 
 def searchable_text(run: RunData) -> str:
@@ -34,8 +37,8 @@ def searchable_text(run: RunData) -> str:
     parts = list(dict.fromkeys(text[:_BEGINNING_CHARS] for text in texts))
     if run.metadata.tools_used:
         parts.append("Tools: " + ", ".join(split_identifier(name) for name in run.metadata.tools_used))
-    parts += [f"Error: {text}" for text in _errors(run)]
-    parts.append(f"Execution: {run.execution.status.value}")
+    parts += _errors(run)
+    parts.append(f"{_ENDING}{run.execution.status.value}")
     parts += _rests(texts, _MAX_CHARS - sum(len(part) + 1 for part in parts))
     return "\n".join(part for part in parts if part)[:_MAX_CHARS]
 
@@ -69,15 +72,31 @@ class _Step:
 
 
 def _errors(run: RunData) -> list[str]:
-    """Return different errors, in order, each with what was then called; the run's own is last."""
+    """Return different errors, in order, each with what was called then; the run's own is last."""
     steps = [*_steps(run), _Step(None, run.metadata.error)]
     found: dict[str, str] = {}
     for at, step in enumerate(steps):
         text = _shortened(" ".join(_ERROR_MARK.sub("", step.error or "", count=1).split()))
         if text and text not in found:
             following = next((each.call for each in steps[at + 1 :] if each.call and not each.error), None)
-            found[text] = f"{text}\nThen: {_described(following, step.call)}" if following else text
+            then = f"\n{_THEN}{_described(following, step.call)}" if following else ""
+            found[text] = f"{_ERROR}{text}{then}"
     return list(found.values())[:_MAX_ERRORS]
+
+
+def error_notes(text: str) -> list[str]:
+    """Return the errors that a text by `searchable_text` tells of, each with what was called then; else none."""
+    lines = text.splitlines()
+    ending = next((at for at, line in enumerate(lines) if line in _ENDINGS), 0)
+    notes: list[str] = []
+    for line in reversed(lines[:ending]):
+        if not line.startswith((_ERROR, _THEN)):
+            break
+        if notes and notes[0].startswith(_THEN):
+            notes[0] = f"{line}. {notes[0]}"
+        else:
+            notes.insert(0, line)
+    return notes
 
 
 def _steps(run: RunData) -> list[_Step]:

@@ -56,6 +56,7 @@ function card(item) {
   return el("li", { class: "card" },
     el("h3", {}, item.summary),
     el("div", { class: "labels" }, labelled(item.execution), labelled(item.learning_value)),
+    item.errors.map((text) => el("p", {}, text)),
     el("p", {}, item.note),
     el("p", { class: "soft" }, [`similarity ${fixed(item.similarity)}`, ...facts].filter(Boolean).join(" · ")),
     item.tags.map((tag) => el("span", { class: "tag" }, tag)),

@@ -24,17 +24,19 @@ from recall_loop.memory.trajectories.contrast.tiers import (
     tier_filters,
     tier_note,
 )
+from recall_loop.memory.trajectories.indexing_text import error_notes
 from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, SearchParams, TrajectorySearchParams
 from recall_loop.state.types import ContentType
+from recall_loop.text.words.tokens import stems
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records.records import SearchHit
 
-_MAX_SUMMARY_CHARS = 500
+_MAX_SUMMARY_CHARS, _MAX_ERRORS = 500, 3
 _HIDDEN_ATTRIBUTES = frozenset({"turns", "scoring"})
 
 
@@ -65,7 +67,8 @@ def search_trajectories(
     responses = search_many(
         store, [query] * len(searches), scope=scope, params=_tier_params(params, len(searches)), filters=searches
     )
-    found = [[_item(hit, thresholds) for hit in response.hits] for response in responses]
+    words = frozenset(stems(query))
+    found = [[_item(hit, thresholds, words) for hit in response.hits] for response in responses]
     if params.include_contrasts:
         message, groups = _contrasts(dict(zip(tiers, found, strict=False)), thresholds, params.limit)
     else:
@@ -114,7 +117,7 @@ def _contrasts(
     return fallback_message(best_counts, len(best), thresholds), {"relevant_experiences": best}
 
 
-def _item(hit: SearchHit, thresholds: TierThresholds) -> TrajectoryItem:
+def _item(hit: SearchHit, thresholds: TierThresholds, words: frozenset[str]) -> TrajectoryItem:
     record = hit.record
     # Parsing a long run's turns takes longer than finding it, and none of them is shown.
     shown = {name: value for name, value in record.attributes.items() if name not in _HIDDEN_ATTRIBUTES}
@@ -126,9 +129,16 @@ def _item(hit: SearchHit, thresholds: TierThresholds) -> TrajectoryItem:
         outcome_score=score,
         scoring_pending=run.scoring_pending,
         summary=" ".join((run.summary or run.task or record.text).split())[:_MAX_SUMMARY_CHARS],
+        errors=_errors_about(words, record.text),
         note=tier_note(thresholds.tier(score), thresholds),
         details=TrajectoryDetails.from_run(run),
         tags=record.tags,
         agent_id=record.agent_id,
         created_at=record.created_at,
     )
+
+
+def _errors_about(words: frozenset[str], text: str) -> tuple[str, ...]:
+    """Return some of a run's errors, those with most of the query's words first, else in order."""
+    notes = sorted(error_notes(text), key=lambda note: -len(words.intersection(stems(note))))
+    return tuple(notes[:_MAX_ERRORS])

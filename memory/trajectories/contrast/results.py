@@ -120,6 +120,9 @@ class TrajectoryItem(FrozenModel):
     outcome_score: float | None = Field(ge=0, le=1, description="Learning value; absent if not scored.")
     scoring_pending: bool = False
     summary: str
+    errors: tuple[str, ...] = Field(
+        (), description="Errors in the run, most relevant to the query first, each with the call that followed and worked."
+    )
     note: str = Field(description="Possible use of the run.")
     details: TrajectoryDetails
     tags: tuple[str, ...] = ()
@@ -136,6 +139,7 @@ class TrajectoryItem(FrozenModel):
             "learning_value": format_learning_value(self.outcome_score, pending=self.scoring_pending),
             "execution": format_execution(self.details.status),
             "summary": self.summary,
+            **({"errors": list(self.errors)} if self.errors else {}),
             "note": self.note,
             "details": details,
         }

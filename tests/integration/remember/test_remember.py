@@ -313,7 +313,11 @@ def test_a_turn_kept_as_a_trajectory_is_found_by_its_errors(store):
     ]
     run_id = talk.invoke({"messages": turn}, thread())["remembered"]["trajectory_id"]
     lines = store.get([run_id], scope=ACME)[0].text.splitlines()
-    assert lines[1:4] == ["Tools: issue refund, wait", "Error: 429 Too Many Requests", "Then: wait with seconds"]
+    assert lines[1:4] == [
+        "Tools: issue refund, wait",
+        "Error: 429 Too Many Requests",
+        "Then: wait with seconds",
+    ]
 
 
 def test_what_is_erased_stays_erased(store):

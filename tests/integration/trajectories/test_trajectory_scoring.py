@@ -236,6 +236,25 @@ def test_what_was_called_after_an_error_stands_behind_it():
             store, "amount does not add up, payments", scope=Scope(), params=TrajectorySearchParams(min_similarity=0.0)
         )
     assert found.trajectories[0].id == "t20"
+    assert found.trajectories[0].errors == (
+        "Error: the amount does not add up. Then: book Flight with flight, payments",
+        "Error: seats are gone. Then: book Flight with flight",
+        "Error: lost the connection",
+    )
+
+
+def test_a_result_shows_the_errors_that_the_query_is_about():
+    """Of many, those with most of its words; of a text from elsewhere, none. Proves: RUNS-1, TRAJ-6."""
+    failed = [{"role": "tool", "error": f"the {part} is missing"} for part in ("key", "lid", "pump", "tap", "hose")]
+    broken = RunData.model_validate({"task": "Repair the fountain.", "turns": [{"messages": failed}]})
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        stored(store, broken)
+        store.upsert([trajectory_record(broken, id="own", text="Error: none.\nRepair of the fountain's hose.")])
+        params = TrajectorySearchParams(min_similarity=0.0)
+        found = search_trajectories(store, "fountain, hose missing", scope=Scope(), params=params).to_display()
+    shown = {item["id"]: item.get("errors") for item in found["trajectories"]}
+    assert shown["t0"] == [f"Error: the {part} is missing" for part in ("hose", "key", "lid")]
+    assert shown["own"] is None
 
 
 def test_words_behind_the_beginning_of_a_late_message_find_the_run():
