@@ -24,9 +24,11 @@ from recall_loop.state.errors import NOTHING, InvalidInputError, validate_model
 from recall_loop.state.schemas.schema_words import nearest_name
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
+from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.records.records import Record
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -193,3 +195,15 @@ class ProblemReport:
         """Write how many problems weren't shown."""
         if self.count > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {format_count(self.count - _SHOWN_PROBLEMS, f'more {self._noun}')}\n")
+
+
+def trajectory_of(store: MemoryStore, run_id: str, tenant: str) -> Record:
+    """Return a stored run.
+
+    Raises:
+        InvalidInputError: the tenant has no such run.
+    """
+    records = store.get([run_id], scope=Scope(tenant=tenant))
+    if not records or records[0].kind is not ContentType.TRAJECTORY:
+        raise InvalidInputError("ID", run_id, f"id of a trajectory of tenant {tenant!r}")
+    return records[0]

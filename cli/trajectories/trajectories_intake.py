@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from recall_loop.cli.core.common import ProblemReport, atomic_output, check_readable, open_store
+from recall_loop.cli.core.common import ProblemReport, atomic_output, check_readable, open_store, trajectory_of
 from recall_loop.cli.core.progress_bars import progress_bar
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.memory.parsing.foreign_json import InvalidLine
@@ -21,11 +21,14 @@ from recall_loop.memory.trajectories.legacy_migration import MigrationReport
 from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
 from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import (
+    ScoringReport,
     add_trajectories,
+    rescore_record,
     score_pending,
     with_agent_and_tags,
 )
 from recall_loop.state.display import format_count
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
@@ -121,20 +124,36 @@ def _masking(args: argparse.Namespace) -> Masking:
 
 
 def score(args: argparse.Namespace, settings: Settings) -> int:
-    """Score runs that have no learning value; 1 where some still have none afterwards, else 0."""
+    """Score runs that have no learning value, or those that are named; 1 where one couldn't be scored, else 0."""
     scorer = make_scorer("--by", args.by, settings)
+    if args.ids and (args.pending or args.limit):
+        raise InvalidInputError("ID", args.ids[0], "either ids, or --pending and --limit")
     with open_store(settings) as store, progress_bar("score", None, "runs") as advance:
-        report = score_pending(
-            store,
-            scorer,
-            scope=Scope(tenant=settings.tenant),
-            queued_only=args.pending,
-            limit=args.limit,
-            progress=lambda report: advance(report.scored, report.scored + report.failed),
+        report = (
+            _rescore(store, args.ids, scorer, settings.tenant)
+            if args.ids
+            else score_pending(
+                store,
+                scorer,
+                scope=Scope(tenant=settings.tenant),
+                queued_only=args.pending,
+                limit=args.limit,
+                progress=lambda report: advance(report.scored, report.scored + report.failed),
+            )
         )
     _report_failures(report.errors.items(), "not scored")
-    Screen().line(f"{format_count(report.scored, 'run')} scored, {report.failed:,} failed and queued")
+    kept = "failed" if args.ids else "failed and queued"
+    Screen().line(f"{format_count(report.scored, 'run')} scored, {report.failed:,} {kept}")
     return 1 if report.failed else 0
+
+
+def _rescore(store: MemoryStore, ids: Iterable[str], scorer: Scorer, tenant: str) -> ScoringReport:
+    """Score runs that may have a learning value already; none of them where one isn't there."""
+    records, report = [trajectory_of(store, run_id, tenant) for run_id in dict.fromkeys(ids)], ScoringReport()
+    for record in records:
+        changed = ScoringReport(failed=1, errors={record.id: "it was changed meanwhile, and is left as it is"})
+        report += rescore_record(store, record, scorer, tenant=tenant) or changed
+    return report
 
 
 def migrate(args: argparse.Namespace, settings: Settings) -> int:

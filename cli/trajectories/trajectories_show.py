@@ -6,7 +6,7 @@ import argparse
 import json
 from collections import Counter
 
-from recall_loop.cli.core.common import model_from, open_store, scope_from
+from recall_loop.cli.core.common import model_from, open_store, scope_from, trajectory_of
 from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, dotted, print_json, sanitize, shorten
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
@@ -21,7 +21,6 @@ from recall_loop.memory.trajectories.contrast.results import (
     run_texts,
 )
 from recall_loop.state.display import format_count
-from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage, run_from_record
@@ -43,10 +42,8 @@ def show(args: argparse.Namespace, settings: Settings) -> int:
         InvalidInputError: there is no such run in scope.
     """
     with open_store(settings, read_only=True) as store:
-        records = store.get([args.id], scope=Scope(tenant=settings.tenant))
-    if not records or records[0].kind is not ContentType.TRAJECTORY:
-        raise InvalidInputError("ID", args.id, f"id of a trajectory of tenant {settings.tenant!r}")
-    record, run = records[0], run_from_record(records[0])
+        record = trajectory_of(store, args.id, settings.tenant)
+    run = run_from_record(record)
     if args.json:
         print_json({"id": record.id, **run.model_dump(mode="json", exclude_none=True)})
     else:

@@ -93,7 +93,15 @@ def _add_masking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_score(actions: Any) -> None:
-    score = add_action(actions, "score", "score runs that have no learning value", "--pending --store ./my-memory")
+    score = add_action(
+        actions, "score", "score runs that have no learning value, or named ones again", "--pending --store ./my-memory"
+    )
+    score.add_argument(
+        "ids",
+        nargs="*",
+        metavar="ID",
+        help="runs to score, also where they are scored already (default: those without)",
+    )
     score.add_argument(
         "--pending",
         action="store_true",

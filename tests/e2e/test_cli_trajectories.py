@@ -186,6 +186,18 @@ def test_what_is_left_for_later_is_queued_and_scored(tmp_path: Path, capsys: pyt
     assert "RECALL_LOOP_LLM_MODEL" in capsys.readouterr().err
 
 
+def test_a_run_that_is_named_is_scored_again(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it has a score; of a name that isn't there none is scored. Proves: TRAJ-2."""
+    before = json.loads(out(capsys, "show", "bread", "--json", "--store", place))["scoring"]
+    assert out(capsys, "score", "bread", "bread", "--store", place) == "1 run scored, 0 failed\n"
+    after = json.loads(out(capsys, "show", "bread", "--json", "--store", place))["scoring"]
+    assert after["scored_at"] > before["scored_at"] and after["scorer"] == before["scorer"]
+    for wrong, word in ((["bread", "cake"], "cake"), (["bread", "--pending"], "--pending")):
+        assert main(["trajectories", "score", *wrong, "--store", place]) == 2
+        assert word in capsys.readouterr().err
+    assert json.loads(out(capsys, "show", "bread", "--json", "--store", place))["scoring"] == after
+
+
 def test_migrate_prints_counts_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: TRAJ-4."""
     place = str(tmp_path / "s")
