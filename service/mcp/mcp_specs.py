@@ -92,8 +92,8 @@ TOOL_SPECS = {
             "search_trajectories",
             "Search past runs",
             "Search past runs of agents for experience with a similar task. How a run ended and how much can be "
-            "learned from it are separate: a failed run may teach a lot. `errors` lists what went wrong and the call that "
-            "followed; search with the text of an error to find how it was solved.",
+            "learned from it are separate: a failed run may teach a lot. `errors` lists what went wrong and the "
+            "call that followed; search with the text of an error to find how it was solved.",
             SearchTrajectoriesArguments,
             TrajectoryResults,
             mcp_tools.call_search_trajectories,

@@ -121,7 +121,8 @@ class TrajectoryItem(FrozenModel):
     scoring_pending: bool = False
     summary: str
     errors: tuple[str, ...] = Field(
-        (), description="Errors in the run, most relevant to the query first, each with the call that followed and worked."
+        (),
+        description="Errors in the run, most relevant to the query first, each with the call that followed and worked.",
     )
     note: str = Field(description="Possible use of the run.")
     details: TrajectoryDetails
