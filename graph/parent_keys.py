@@ -199,7 +199,7 @@ class ParentKeys:
         """
         known = {*inputs, *_OWN, *self.outputs.values(), *call.channels}
         for name, value in (given if isinstance(given, Mapping) else getattr(given, "__dict__", {})).items():
-            if name not in known and not str(name).startswith(_INTERNAL):
+            if name not in known and value is not None and not str(name).startswith(_INTERNAL):
                 raise InvalidInputError(str(name), value, f"an input of the graph: {', '.join(inputs)}")
 
     def leave(self, output: Any, call: GraphCall, given: Any) -> Any:

@@ -15,8 +15,11 @@ from typing import Any
 _STATUS_LINES = "|".join(f"{status.value} {re.escape(status.phrase)}" for status in HTTPStatus if status >= 400)
 _ERROR_START = re.compile(
     r"\s*(?:Traceback \(most recent call last\)"
-    # `Error: …`, `ValueError: …`, `requests.exceptions.HTTPError: …`, `Error (429): …`
-    r"|(?:\w+\.)*\w*(?:error|exception)\b(?: ?[(\[][^)\]\n]{0,80}[)\]])?:"
+    # `Error: …`, `ValueError: …`, `requests.exceptions.HTTPError: …`, `Error (429): …`; not `error: null`
+    r"|(?:\w+\.)*(?:error|exception|(?-i:[A-Z]\w*(?:Error|Exception)))\b(?: ?[(\[][^)\]\n]{0,80}[)\]])?:"
+    r"(?!\s*(?:none|null|nil|false|no|[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?)\s*(?:$|\n))"
+    # FastMCP, LangGraph's ToolNode; the agents of OpenAI's SDK
+    r"|Error (?:executing|calling|invoking|running) |An error occurred while running the tool\b"
     rf"|(?:HTTP(?:/[\d.]+)? (?:status )?|error:? |status:? )?(?:{_STATUS_LINES})\b"
     r"|HTTP(?:/[\d.]+)? (?:status |error )?[45]\d\d\b"
     r"|(?:exit|exited with|returned) (?:code|status):? ?[1-9])",

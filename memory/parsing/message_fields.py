@@ -3,50 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from recall_loop.memory.parsing.chat_messages import TIMES, SourceMessage, message_fields, parse_message
 from recall_loop.memory.parsing.foreign_json import clean_text, to_datetime
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.schemas.schema_words import nearest_name
 
-# Fields of messages as mappings: what is read, and what else LangChain and chat APIs have.
-_READ = (
-    *("role", "content", "name", "author", "language", *TIMES, "id", "type", "tool_calls", "invalid_tool_calls"),
-    *("function_call", "tool_call_id", "error", "is_error", "status", "step_id", "step", "model", "model_name"),
-    *("stop_reason", "finish_reason", "usage", "usage_metadata", "response_metadata", "additional_kwargs", "role_type"),
-)
-_PASSED_OVER = (
-    *("metadata", "artifact", "tool_call_chunks", "chunk_position", "example", "refusal", "audio", "annotations"),
-    *("parsed", "reasoning", "reasoning_content", "reasoning_details", "thinking", "phase", "weight", "prefix"),
-    *("stop_sequence", "container", "context_management", "cache_control", "images", "tool_name", "tool_plan"),
-    *("citations", "uuid", "token_count"),
-)
-_FIELDS = (*_READ, *_PASSED_OVER)
+# Fields that are read of a message as a mapping; any other is an application's or a provider's own.
+_READ = ("role", "content", "name", "author", "language", *TIMES, "id", "tool_calls", "tool_call_id", "function_call")
+# Whose message it is stands in its role and its name, or is said of all messages at once.
+_MISTAKEN = "user"
+_SURELY = 0.9
+# Numbers that are no time, under a name that has other meanings: a latency in seconds, a count.
+_LEAST_EPOCH = 1e8
+_TIMES_BY_NAME = ("timestamp", "created_at")
 # What of a message comes to stand in its record as text.
 _KEPT = ("content", "role", "name", "author", "id", "tool_calls", "invalid_tool_calls", "function_call")
 _MAX_DEPTH = 60  # as deep as foreign JSON is read
 
 
 def parse_known_message(given: object, where: str) -> list[SourceMessage]:
-    """Read one message as `parse_message` does, for a record or a request, which have no place for unknown fields.
+    """Read one message as `parse_message` does, for a record or a request, which would lose a misspelt field.
 
     Raises:
-        InvalidInputError: it is no message, or a mapping with a field that no message has, such as a misspelt one.
+        InvalidInputError: it is no message, or a mapping with a misspelt field.
     """
     check_known_fields(given, where)
     return parse_message(given, where)
 
 
 def check_known_fields(given: object, where: str) -> None:
-    """Check that a message, if it is a mapping, has no field that no message has.
+    """Check that a message, if it is a mapping, has no field that is one of those that are read, misspelt.
 
     Raises:
-        InvalidInputError: names the field and those that there are.
+        InvalidInputError: names the field and those that are read.
     """
-    if isinstance(given, Mapping):
-        for name, value in message_fields(given, where).items():
-            if name not in _FIELDS:
-                raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(_FIELDS)}")
+    if not isinstance(given, Mapping):
+        return
+    fields = message_fields(given, where)
+    absent = [name for name in _READ if name not in fields]
+    for name, value in fields.items():
+        if name not in _READ and (name == _MISTAKEN or nearest_name(name, absent) or _is_nearly_read(name)):
+            raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(_READ)}")
+
+
+def _is_nearly_read(name: str) -> bool:
+    return bool(get_close_matches(name, _READ, n=1, cutoff=_SURELY))
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
@@ -76,9 +80,18 @@ def stated_time(message: SourceMessage) -> object:
 
 
 def time_among(fields: Mapping[str, Any]) -> object:
-    """Return the time among a message's further fields, under whatever name: as given where it can't be read."""
-    given = next((fields[name] for name in TIMES if fields.get(name) is not None), None)
-    return to_datetime(given) or given
+    """Return the time among a message's further fields, under whatever name.
+
+    What can't be read is returned as given under `timestamp` and `created_at`, and is no time under any other name.
+    """
+    for name in (name for name in TIMES if fields.get(name) not in (None, "")):
+        given, certain = fields[name], name in _TIMES_BY_NAME
+        if not certain and isinstance(given, int | float) and (isinstance(given, bool) or given < _LEAST_EPOCH):
+            continue
+        moment = to_datetime(given)
+        if moment is not None or certain:
+            return moment or given
+    return None
 
 
 def with_text_as_given(fields: dict[str, Any], given: object, where: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A message's field that no message has is told, wherever messages come in; those of chat frameworks pass."""
+"""A message's misspelt field is told, wherever messages come in; an application's or a provider's own are ignored."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ FROM_APIS = [
     {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "Noted."}]}
     | {"model": "m-1", "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1}},
     {"role": "assistant", "content": "Noted.", "reasoning_content": "Hm.", "metadata": {"mine": 1}},
+    {
+        "role": "assistant",
+        "content": "Noted.",
+        "provider_specific_fields": None,
+        "thinking_blocks": [],
+        "logprobs": None,
+    },
+    {"role": "user", "content": "The tent leaks.", "options": None, "attachments": [], "thread_id": "t", "cost": 0.1},
 ]
 
 
@@ -108,3 +116,12 @@ def test_a_time_counts_under_every_name_that_messages_have_for_it(memory: Memory
     assert [record.created_at for record in memory.store.scan(Scope())] == [SAID] * 3
     asked = build_graph(memory.store).invoke({"messages": [{**USER, **stated}]})
     assert datetime.fromisoformat(asked["reference_time"]) == SAID
+
+
+@pytest.mark.parametrize("own", [{"date": "Monday"}, {"time": 3.2}, {"created": True}, {"time": ""}])
+def test_what_is_no_time_counts_as_none_under_a_name_with_other_meanings(memory: Memory, own: dict[str, Any]) -> None:
+    """Proves: API-1."""
+    assert build_graph(memory.store).invoke({"messages": [HumanMessage("where?", additional_kwargs=own)]})["stop"]
+    remembering(memory.store, {**USER, **own}, MessagesState)
+    (record,) = memory.store.scan(Scope())
+    assert record.created_at is not None and record.created_at.year > 2024
