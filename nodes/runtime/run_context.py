@@ -67,6 +67,8 @@ DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
 # What of an entry decides which part of it is evidence.
 _EvidenceField = Literal["record", "window", "alignment", "similarity"]
 # How like a question for nothing but a time what is from that time counts: no word of it could be.
+# Characters in which a text says what its teller does.
+_OPENING = 200
 _WHATEVER_WAS_ASKED = [0.6, 0.6, 0.6]
 _EVIDENCE: tuple[_EvidenceField, ...] = ("record", "window", "alignment", "similarity")
 
@@ -197,7 +199,7 @@ class RunContext:
             return True
         record, question = entry["record"], self.question
         asks_who = question.asked is AnswerKind.PERSON
-        if asks_who and has_exchanged_roles(question.text, question.language, told_text(record)):
+        if asks_who and has_exchanged_roles(question.text, question.language, told_text(record)[:_OPENING]):
             return True
         asked = self._asked_person
         if asked is None or asked.said(entry):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cached_property
 
 from recall_loop.policy.facts.wording import Statement
@@ -13,7 +13,7 @@ from recall_loop.text.words.verb_forms import event_stems
 # In a small memory all words count nearly alike: so many unseen records are added.
 _PRIOR_RECORDS = 1000
 # Records that name a thing, from which on a change of it is more likely one of something else.
-_OFTEN = 4
+_OFTEN = 6
 _ENDS, _ONLY_NOW = frozenset({"over", "instead"}), frozenset({"now"})
 
 
@@ -55,10 +55,12 @@ def tells_of_one_property(older: Statement, newer: Statement, question: frozense
     with "I drive a Volvo", but ends what was told, since that told of me and not of the Volvo.
     """
     shared = older.terms & newer.terms
-    if older.topics & newer.topics or not newer.marks or CHINESE in {older.language, newer.language}:
+    if older.topics & newer.topics or CHINESE in {older.language, newer.language}:
         return True
-    if len(shared & question) > 1 or not all(map(rarity.is_told_often, shared)):
+    if len(shared & question) > 1 or not all(map(rarity.is_told_often, shared)) or _told_alike(older, newer, shared):
         return True
+    if not newer.marks:
+        return False
     named = {term for word, term in newer.ordered if word in newer.names and newer.marks == _ONLY_NOW}
     if newer.terms <= newer.topics | older.stems | question | named:
         return True
@@ -66,6 +68,18 @@ def tells_of_one_property(older: Statement, newer: Statement, question: frozense
         return True
     ends = not _ENDS.isdisjoint(newer.marks) and shared.isdisjoint(older.opening)
     return ends and (newer.speaks or newer.acting & newer.terms <= shared)
+
+
+def _told_alike(older: Statement, newer: Statement, shared: Set[str]) -> bool:
+    """Tell whether the same is told of a thing, which is so now: "the shop is in Ghent", "the shop is now in Bruges"."""
+    return newer.marks <= _ONLY_NOW and _told_behind(older, shared) == _told_behind(newer, shared)
+
+
+def _told_behind(statement: Statement, shared: Set[str]) -> list[str]:
+    """Return the two words behind the first one that is shared, without marks of change."""
+    found = [pair for run in statement.runs for pair in run]
+    at = next((at for at, (_, term) in enumerate(found) if term in shared), len(found))
+    return [word for word, _ in found[at + 1 : at + 3]]
 
 
 def begun_by(state: str, language: str) -> frozenset[str]:

@@ -14,6 +14,12 @@ from recall_loop.text.words.tokens import text_language, words
 _SUBJECTS = word_set("i we ich wir yo nosotros nosotras je j nous я мы 我 我们")
 _OBJECTS = word_set("me us mir mich uns nos m nous moi мне меня нам нас 我 我们")
 _WHO = word_set("who whos wer quien quienes qui кто 谁")
+_TOGETHER = word_set("with beside next to mit neben bei con avec chez с со рядом 和 跟 与")
+# What both do: "I met Anna".
+_MUTUAL = word_set(
+    "meet met marry married treffe traf treffen heiraten conocí encontré rencontré встретил встретила 认识"
+)
+_ADVERB = "ly"
 # Words from the subject to its verb: "I still owe".
 _NEAR = 3
 
@@ -32,9 +38,11 @@ def has_exchanged_roles(question: str, language: str, text: str) -> bool:
     if not done or not found or not BEING.isdisjoint(found):
         return False
     if found[0] in _SUBJECTS and language == CHINESE:
-        return any(word.startswith(tuple(done)) for word in found[1:])  # a verb and its object may be one word there
+        return found[1:] != [] and found[1].startswith(tuple(done))  # a verb and its object may be one word there
     if found[0] in _SUBJECTS:
-        return any(stem(word, language) in done for word in found[1:])
+        left_out = stop_words(language)
+        verb = next((word for word in found[1:] if word not in left_out and not word.endswith(_ADVERB)), "")
+        return stem(verb, language) in done  # "I think Ben owes me" tells of Ben
     return opens_in_first_person(text, text_language(text)) and stem(found[0], language) in done
 
 
@@ -47,6 +55,8 @@ def _done_to_asker(question: str, language: str) -> frozenset[str]:
     before = _SUBJECTS - _OBJECTS
     if not asker or not before.isdisjoint(found) or not _SUBJECTS.isdisjoint(found[:who]):
         return frozenset()
+    if found[asker - 1] in _TOGETHER:
+        return frozenset()  # who lives with me is whom I live with
     left_out = stop_words(language) | asking_words(language)
-    asked = (word for word in found[who + 1 :] if word not in left_out)
-    return frozenset(stem(word, language) for word in asked)
+    asked = [word for word in found[who + 1 :] if word not in left_out]
+    return frozenset() if not _MUTUAL.isdisjoint(asked) else frozenset(stem(word, language) for word in asked)

@@ -203,7 +203,7 @@ def test_a_list_goes_on_where_it_ended_whatever_is_written_and_deleted(client):
     assert kinds == {"records": []}
     for wrong in ({"cursor": "no cursor"}, {"limit": 0}, {"min_similarity": 0.5}, {"content_types": "thought"}):
         problem(client.get("/api/memory/records", params=wrong), 422, *[wrong_field(wrong)])
-    problem(client.get("/api/memory/records", params={"scope": "constellation"}), 422, "input")
+    problem(client.get("/api/memory/records", params={"scope": "constellation"}), 422, "agent_id")
 
 
 def test_attributes_are_filtered_in_searches_and_lists(client):
@@ -403,7 +403,7 @@ def test_a_superseded_fact_is_written_back_as_it_was_read(client):
     problem(client.put("/api/memory/records/f-1", json=itself), 422, "superseded_by")
     message = {"kind": "message", "text": "Hello.", "valid_until": ended["valid_until"]}
     problem(client.put("/api/memory/records/m-1", json=message), 422, "valid_until")
-    problem(client.put("/api/memory/records/f-1", json={**FACT, "superseded_by": "f-2"}), 422, "body")
+    problem(client.put("/api/memory/records/f-1", json={**FACT, "superseded_by": "f-2"}), 422, "valid_until")
 
 
 RUN = {"execution": {"status": "failed"}, "outcome_score": 0.5, "metadata": {"tools_used": ["book"]}}
@@ -447,7 +447,7 @@ def test_the_rerank_pool_goes_to_100(client):
         ({"fuzzy": 3}, "fuzzy"),
         ({"limit": 0}, "limit"),
         ({"limit": 1001}, "limit"),
-        ({"scope": "constellation"}, "input"),
+        ({"scope": "constellation"}, "agent_id"),
         ({"filters": {"agent": "a"}}, "filters.agent"),
         ({"filters": {"min_similarity": 2}}, "filters.min_similarity"),
         ({"content_types": []}, "content_types"),

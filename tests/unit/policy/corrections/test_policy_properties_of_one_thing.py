@@ -9,7 +9,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.facts.corrections import question_terms, relevant_statements, surest_correction
 from recall_loop.policy.facts.rarity import Rarity, rarity_of
 
-OFTEN = {"harrier": 9, "offic": 6, "milo": 8, "volvo": 5, "denholm": 7}
+OFTEN = {"harrier": 9, "offic": 6, "milo": 8, "volvo": 6, "denholm": 7}
 
 
 def corrects(question: str, older: str, newer: str, rarity: Rarity) -> bool:
