@@ -198,6 +198,8 @@ class RunContext:
         if lacks_identifier(self.question, entry, known=self._knows_identifier):
             return True
         record, question = entry["record"], self.question
+        if question.kind.telling is not None and not question.kind.told_in(record["text"]):
+            return True
         asks_who = question.asked is AnswerKind.PERSON
         if asks_who and has_exchanged_roles(question.text, question.language, told_text(record)[:_OPENING]):
             return True
@@ -211,7 +213,7 @@ class RunContext:
         asks_duty = question.kind.telling is not None
         if not (asks_duty or question.asks_for_times_alone) or not self.states(entry):
             return False
-        if asks_duty and (self.tells_of_another(entry) or not question.kind.told_in(entry["record"]["text"])):
+        if asks_duty and self.tells_of_another(entry):
             return False
         if asks_duty and not question.event_times:
             return True

@@ -208,7 +208,10 @@ class FacetMatcher:
         return self._events.misleads(left, entry["record"]["text"])
 
     def _worded(self, window: frozenset[str], entry: PoolEntry) -> set[int]:
-        window = window | self._kind.told_in(entry["record"]["text"])
+        told = self._kind.told_in(entry["record"]["text"])
+        if self._kind.telling is not None:
+            return set(self._all_phrases) if told else set()  # "I hate shopping" tells nothing to buy
+        window = window | told
         return {index for index, facet in self._phrases if _has_phrase(facet, window, entry)}
 
 

@@ -71,7 +71,7 @@ def tells_of_one_property(older: Statement, newer: Statement, question: frozense
 
 
 def _told_alike(older: Statement, newer: Statement, shared: Set[str]) -> bool:
-    """Tell whether the same is told of a thing, which is so now: "the shop is in Ghent", "the shop is now in Bruges"."""
+    """Tell whether the same is told of a thing, as it is now: "the shop is in Ghent", "the shop is now in Bruges"."""
     return newer.marks <= _ONLY_NOW and _told_behind(older, shared) == _told_behind(newer, shared)
 
 

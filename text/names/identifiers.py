@@ -30,7 +30,9 @@ _RUN = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[\w.,/#$%'\u2019\u20ac\u00
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _CODE = re.compile(r"[A-Z]+-?\d[A-Z0-9-]*", re.IGNORECASE)
-_NUMBERED = re.compile(r"([A-Z]{3,})-(\d+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"([A-Z]{3,})-?(\d+)", re.IGNORECASE)
+# A name of a thing rather than a code: PS5, F1, A4, vitamin D3.
+_SHORT = re.compile(r"[A-Z]{1,2}\d", re.IGNORECASE)
 _HEXADECIMAL = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}", re.IGNORECASE)
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _CAMEL = re.compile(r"[a-z]+[a-z0-9]+(?:[A-Z][A-Za-z0-9]+)+")
@@ -109,7 +111,8 @@ def _name(written: str) -> Identifier | None:
         numbered = _NUMBERED.fullmatch(written)
         # What has the name without any number may well mean the same: COVID-19.
         bare = rf"|{_BEGINS}{numbered[1]}{_ENDS}(?!{_BETWEEN}\d)" if numbered else ""
-        return Identifier(_compiled(_whole(_spelt(written)) + bare), _compiled(_BEGINS + _spelt(written, r"\d+")))
+        others = _compiled(_BEGINS + _spelt(written, r"\d+"))
+        return Identifier(_compiled(_whole(_spelt(written)) + bare), others, _SHORT.fullmatch(written) is not None)
     if any(form.fullmatch(written) for form in (_CAMEL, _FLAG, _BRANCH)):
         return Identifier(_compiled(_whole(_spelt(written))))
     last = written.rpartition("/")[2]

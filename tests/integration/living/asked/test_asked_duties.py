@@ -44,6 +44,35 @@ def test_a_duty_is_found_by_the_words_that_tell_one(language: str, question: str
     assert result.confidence.label != "low"
 
 
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("What do I have to do?", "I don't have to work on Friday."),
+        ("What do I need to buy?", "I don't need to buy milk, we have plenty."),
+        ("What's on the shopping list?", "I hate shopping."),
+        ("Was muss ich machen?", "Das muss Anna gewesen sein."),
+        ("Qu'est-ce qu'il faut acheter ?", "Il me manque, mon frère."),
+    ],
+)
+def test_what_need_not_be_done_or_is_no_duty_is_none(question: str, told: str) -> None:
+    """Proves: CONF-3."""
+    with Memory() as memory:
+        memory.add([told, "Ines lives in Bergen."], user_id="ada")
+        assert memory.recall(question, user_id="ada").confidence.label == "low"
+
+
+def test_a_call_to_make_is_nothing_to_buy() -> None:
+    """Proves: STOP-5."""
+    with Memory() as memory:
+        memory.add(["I need to call the dentist.", "We're out of milk."], user_id="ada")
+        assert memory.recall("What do I need to buy?", user_id="ada").facts[0].text == "We're out of milk."
+
+
+def test_long_texts_take_no_longer_than_their_length() -> None:
+    """A pattern that backtracks would take minutes. Proves: STOP-5."""
+    assert asked_duty("quoi faut " * 20_000 + "?", ("a",), "fr") is None
+
+
 @pytest.mark.parametrize("question", ["What do I have to do?", "Was muss ich noch erledigen?", "Что нужно купить?"])
 def test_without_a_duty_none_is_believed(question: str) -> None:
     """Proves: CONF-3."""

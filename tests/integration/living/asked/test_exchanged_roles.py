@@ -37,6 +37,10 @@ def test_what_i_did_to_others_is_not_what_they_did_to_me(question: str, told: st
         ("Who helped me move?", "I was helped by Tom to move."),
         ("Wem schulde ich Geld?", "Ich schulde Ben 20 Euro."),
         ("谁欠我钱？", "小明欠我20块"),
+        ("Who owes me money?", "I think Ben owes me 20 euros."),
+        ("Who lives with me?", "I live with Tom."),
+        ("Qui travaille avec moi ?", "Je travaille avec Zoé."),
+        ("Who met me in Rome?", "I met my wife Anna in Rome."),
     ],
 )
 def test_what_is_asked_for_is_believed(question: str, told: str) -> None:

@@ -78,3 +78,24 @@ def test_of_a_project_only_what_was_corrected_is_marked(store: MemoryStore) -> N
         if fact.superseded_by_hint
     }
     assert marked == {("3", "7"), ("2", "8")}
+
+
+@pytest.mark.parametrize(
+    ("told", "question", "first"),
+    [
+        (["The server has 32 GB", "The server is in the cellar"], "What does the server run?", "Debian"),
+        (["The office is bright", "The office opens at 8"], "Where is the office?", "market"),
+    ],
+)
+def test_of_a_thing_of_which_little_is_told_the_change_is_believed(
+    store: MemoryStore, told: list[str], question: str, first: str
+) -> None:
+    """Proves: LIVE-4."""
+    thing = told[0].split()[1]
+    ends = {"server": ("runs Ubuntu", "was upgraded to Debian"), "office": ("is in Camden", "is now at the market")}
+    texts = [f"The {thing} {ends[thing][0]}", *told, f"The {thing} {ends[thing][1]}"]
+    day = "2026-03-{:02}T09:00:00+00:00".format
+    store.upsert(
+        [{"id": str(at), "kind": "fact", "text": text, "created_at": day(at + 1)} for at, text in enumerate(texts)]
+    )
+    assert first in retrieve(question, store=store).facts[0].text
