@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from recall_loop.memory.parsing.chat_messages import TIMES, SourceMessage, message_fields, parse_message
@@ -13,8 +12,9 @@ from recall_loop.state.schemas.schema_words import nearest_name
 
 # Fields that are read of a message as a mapping; any other is an application's or a provider's own.
 _READ = ("role", "content", "name", "author", "language", *TIMES, "id", "tool_calls", "tool_call_id", "function_call")
-# Whose message it is stands in its role and its name, or is said of all messages at once.
+# The speaker is given by `role` and `name`, and the owner by the `user_id` of the call.
 _MISTAKEN = "user"
+# How alike a field must be to one that the message has as well.
 _SURELY = 0.9
 # Numbers that are no time, under a name that has other meanings: a latency in seconds, a count.
 _LEAST_EPOCH = 1e8
@@ -45,12 +45,9 @@ def check_known_fields(given: object, where: str) -> None:
     fields = message_fields(given, where)
     absent = [name for name in _READ if name not in fields]
     for name, value in fields.items():
-        if name not in _READ and (name == _MISTAKEN or nearest_name(name, absent) or _is_nearly_read(name)):
+        near = name == _MISTAKEN or nearest_name(name, absent) or nearest_name(name, _READ, _SURELY)
+        if name not in _READ and near:
             raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(_READ)}")
-
-
-def _is_nearly_read(name: str) -> bool:
-    return bool(get_close_matches(name, _READ, n=1, cutoff=_SURELY))
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How rare words are in a memory, and what little a change says of a thing of which much is told (LIVE-4)."""
+"""How rare words are in a memory, and whether a change of a much-mentioned thing concerns what was stated (LIVE-4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recall_loop.text.words.verb_forms import event_stems
 
 # In a small memory all words count nearly alike: so many unseen records are added.
 _PRIOR_RECORDS = 1000
-# Records that name a thing, from which on a change of it is more likely one of something else.
+# From this many mentions of a thing on, a change of it more likely concerns another of its properties.
 _OFTEN = 6
 _ENDS, _ONLY_NOW = frozenset({"over", "instead"}), frozenset({"now"})
 
@@ -38,7 +38,7 @@ class Rarity:
         return max(math.log(all_records / (seen + 1)) / math.log(all_records), 0.0) if seen else 1.0
 
     def is_told_often(self, term: str) -> bool:
-        """Tell whether several records have a word."""
+        """Tell whether many records have a word."""
         return self._counted[0].get(term, 0) >= _OFTEN
 
 
@@ -50,7 +50,7 @@ def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:
 def tells_of_one_property(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> bool:
     """Tell whether a change may be one of what was stated, and not only of a thing that has many other properties.
 
-    Much is told of a project, a child, an office: "the retry limit in Harrier was raised" has no more than its name in
+    A project or a child is mentioned often: "the retry limit in Harrier was raised" has no more than its name in
     common with "Harrier's database is PostgreSQL", and a matter of its own. "I sold the Volvo" has no more in common
     with "I drive a Volvo", but ends what was told, since that told of me and not of the Volvo.
     """

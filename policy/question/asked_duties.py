@@ -1,7 +1,7 @@
 """Questions for what is to be done or bought: "what do I need to buy?" is answered by "we're out of milk" (STOP-5).
 
-Who tells such a thing says that it has to be, and needn't use a word of the question. Names and further nouns ask for
-more than the duty: "what do I have to do about the mould?".
+A statement of a duty needn't share a word with the question. A question with names or further nouns asks for more than
+the duty: "what do I have to do about the mould?".
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -36,7 +36,6 @@ class _Form(NamedTuple):
     padding: frozenset[str]
 
 
-@lru_cache(maxsize=256)
 def asked_duty(question: str, phrases: tuple[str, ...], language: str) -> AskedDuty | None:
     """Return what a question asks for that is to be done or bought; None where it asks for anything else.
 

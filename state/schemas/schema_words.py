@@ -36,9 +36,9 @@ def describe_allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> s
     return describe_schema(part, schema) or message
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` is most likely a misspelling of; None where none is near."""
-    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.8)), None)
+def nearest_name(name: str, known: Iterable[str], least: float = 0.8) -> str | None:
+    """Return the known name that `name` is most likely a misspelling of; `least` is how alike, 0 to 1."""
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=least)), None)
 
 
 def _properties(part: JsonSchema, schema: JsonSchema) -> list[str]:

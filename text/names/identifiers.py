@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from recall_loop.text.time.time_expressions import without_times
@@ -43,6 +44,7 @@ _PART = re.compile(r"[^\W\d_]+|\d+")
 _BEGINS, _ENDS, _BETWEEN = r"(?<!\w)", r"(?!\w)", r"[\W_]{0,2}"
 _LEAST_DIGITS = 3
 _LEAST_HEXADECIMAL = 7
+_MOST = 32
 
 
 def spelt_apart(text: str) -> str:
@@ -76,11 +78,12 @@ class Identifier(NamedTuple):
 
 @lru_cache(maxsize=256)
 def find_identifiers(text: str) -> tuple[Identifier, ...]:
-    """Return the identifiers in a text."""
+    """Return the identifiers in a text, at most 32."""
     runs = [_POSSESSIVE.sub("", run.strip(_AROUND)) for run in _RUN.findall(text)]
     bare = [run.rstrip(".").lstrip("#") for run in runs]
-    made = [_number(text, runs, at) if _VERSION.fullmatch(each) else _name(each) for at, each in enumerate(bare)]
-    found = [(written, identifier) for written, identifier in zip(bare, made, strict=True) if identifier is not None]
+    made = (_number(text, runs, at) if _VERSION.fullmatch(each) else _name(each) for at, each in enumerate(bare))
+    pairs = ((written, identifier) for written, identifier in zip(bare, made, strict=True) if identifier is not None)
+    found = list(islice(pairs, _MOST))
     beside_times = without_times(text) if found else ""
     return tuple(identifier for written, identifier in found if written in beside_times)
 

@@ -17,7 +17,7 @@ _WHO = word_set("who whos wer quien quienes qui кто 谁")
 _TOGETHER = word_set("with beside next to mit neben bei con avec chez с со рядом 和 跟 与")
 # What both do: "I met Anna".
 _MUTUAL = word_set(
-    "meet met marry married treffe traf treffen heiraten conocí encontré rencontré встретил встретила 认识"
+    "meet meets met marry marries married traf trifft heiratet conocio encontro rencontre встретил встретила 认识"
 )
 _ADVERB = "ly"
 # Words from the subject to its verb: "I still owe".
@@ -26,7 +26,7 @@ _NEAR = 3
 
 @lru_cache(maxsize=4096)
 def has_exchanged_roles(question: str, language: str, text: str) -> bool:
-    """Tell whether a question asks who does something to its asker, and a text begins with its teller's doing so.
+    """Tell whether a question asks who does something to the asker, and in a text the teller does it to others.
 
     Args:
         question: one question.
@@ -38,7 +38,7 @@ def has_exchanged_roles(question: str, language: str, text: str) -> bool:
     if not done or not found or not BEING.isdisjoint(found):
         return False
     if found[0] in _SUBJECTS and language == CHINESE:
-        return found[1:] != [] and found[1].startswith(tuple(done))  # a verb and its object may be one word there
+        return "".join(found[1:2]).startswith(tuple(done))  # a verb and its object may be one word there
     if found[0] in _SUBJECTS:
         left_out = stop_words(language)
         verb = next((word for word in found[1:] if word not in left_out and not word.endswith(_ADVERB)), "")

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop import Memory
-
-
-def label(question: str, told: str) -> str:
-    with Memory() as memory:
-        memory.add([told, "I bought the blue sofa."], user_id="ada")
-        return memory.recall(question, user_id="ada").confidence.label
+from tests.integration.living.asked.labels import label
 
 
 @pytest.mark.parametrize(
