@@ -1,7 +1,7 @@
 """Messages of any chat framework, parsed into one shape. Nothing is dropped: unknown fields go to `extra`.
 
 Read are OpenAI-style mappings (`tool_calls[].function`, `function_call`), the same with flat calls (`name`,
-`arguments`), mappings with content blocks (`tool_use`, `tool_result`), LangChain messages as objects, as
+`arguments`), mappings with the parts of any provider (`content_parts`), LangChain messages as objects, as
 their dumps or as `(role, text)`, and plain text as a user's message. No framework is imported: objects are
 read by their attributes.
 """
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
+from recall_loop.memory.parsing.content_parts import ContentParts, is_tool_part, object_fields
 from recall_loop.memory.parsing.error_results import tells_error
 from recall_loop.memory.parsing.foreign_json import (
     clean_text,
@@ -21,7 +22,6 @@ from recall_loop.memory.parsing.foreign_json import (
     to_datetime,
     to_error,
     to_json_object,
-    to_json_value,
     to_text,
 )
 from recall_loop.memory.parsing.tool_calls import MessageFields, RawCall, take_calls
@@ -31,9 +31,12 @@ from recall_loop.state.types import Role
 _ROLES = {
     "user": Role.USER,
     "human": Role.USER,
+    "request": Role.USER,
     "assistant": Role.ASSISTANT,
     "ai": Role.ASSISTANT,
     "model": Role.ASSISTANT,
+    "chatbot": Role.ASSISTANT,
+    "response": Role.ASSISTANT,
     "agent": Role.ASSISTANT,
     "bot": Role.ASSISTANT,
     "tool": Role.TOOL,
@@ -41,9 +44,11 @@ _ROLES = {
     "system": Role.SYSTEM,
     "developer": Role.SYSTEM,
 }
-# Marks a context block that the loop has appended to a conversation, in its `additional_kwargs`.
+CONTENT = ("content", "parts", "blocks")
+"""Names under which messages have what they say: Gemini's, A2A's and Vercel's `parts`, LlamaIndex's `blocks`."""
 TIMES = ("timestamp", "created_at", "createdAt", "created", "time", "date")
 """Names under which messages say when they were written."""
+# Marks a context block that the loop has appended to a conversation, in its `additional_kwargs`.
 RECALL_MARKER = "recall_loop"
 _SIMPLE_FIELDS = frozenset(("role", "content", "name", "tool_calls"))
 # Possible properties of a message's class, beside its fields.
@@ -109,17 +114,37 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
             return [simple]
     fields = MessageFields(message_fields(given, where))
     word, role = fields.remaining.get("role"), _role(fields)
-    name, blocks = to_text(fields.take("name")), _ContentBlocks.parse(fields.take("content"))
-    message = SourceMessage(role, blocks.text, name, [*take_calls(fields), *blocks.calls])
+    content = fields.take(*CONTENT)
+    name, parts = (
+        to_text(fields.take("name")),
+        ContentParts.parse(fields.nested("audio") if content is None else content),
+    )
+    message = SourceMessage(role, parts.text, name, _calls(take_calls(fields), parts))
     if fields.remaining:  # most messages have nothing more to tell
         message.speaker = to_text(word) if isinstance(word, str) and "role" in fields.remaining else None
         message.tool_call_id = to_text(fields.take("tool_call_id"))
         _read_origin(message, fields)
         message.error = _error(fields, message)
         message.extra |= to_json_object(fields.remaining)
-    message.extra |= blocks.extra()
-    itself = [message] if message.content or message.calls or not blocks.results or message.extra else []
-    return [*blocks.results, *itself] if role is Role.USER else [*itself, *blocks.results]
+    message.extra |= parts.extra()
+    results = [
+        SourceMessage(Role.TOOL, one.text, one.name, tool_call_id=one.call_id, error=one.error, extra=one.extra)
+        for one in parts.results
+    ]
+    itself = [message] if message.content or message.calls or not results or message.extra else []
+    return [*results, *itself] if role is Role.USER else [*itself, *results]
+
+
+def _content(fields: MessageFields) -> Any:
+    """Take what a message says; of an answer in sound its transcript, with the sound left in its place."""
+    content = fields.take(*CONTENT)
+    return content if content is not None else fields.nested("audio") or None
+
+
+def _calls(stated: list[RawCall], parts: ContentParts) -> list[RawCall]:
+    """Return a message's calls, each once: LangChain's messages have those of the content in a field, too."""
+    known = {call.id for call in stated} - {None}
+    return [*stated, *(call for call in parts.calls if call.id not in known)]
 
 
 def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
@@ -138,21 +163,19 @@ def message_fields(given: object, where: str) -> dict[str, Any]:
     """Return the fields of a message, whatever it is made of."""
     if isinstance(given, str):
         return {"role": "user", "content": given}
-    if isinstance(given, Mapping):
-        return _unwrap_serialized(given)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
         return {"role": given[0], "content": given[1]}
-    if hasattr(given, "content") and (hasattr(given, "type") or hasattr(given, "role")):
-        return _attributes(given)
+    if isinstance(given, Mapping):
+        fields = _unwrap_serialized(given)
+    elif any(hasattr(given, name) for name in ("type", "role", "kind")):
+        fields = object_fields(given, _PROPERTIES)
+    else:
+        fields = {}
+    if all(fields.get(name) is None for name in ("role", *CONTENT)) and is_tool_part(fields):
+        return {"role": Role.ASSISTANT.value, "content": [fields]}
+    if isinstance(given, Mapping) or not fields.keys().isdisjoint(CONTENT):
+        return fields
     raise InvalidInputError(where, given, "a message: a mapping with role and content, or a LangChain message")
-
-
-def _attributes(given: object) -> dict[str, Any]:
-    names: Iterable[str] = getattr(given, "__dict__", ())
-    if isinstance(given, BaseModel):
-        names = [*type(given).model_fields, *(given.model_extra or ())]
-    values = {name: getattr(given, name) for name in [*_PROPERTIES, *names] if hasattr(given, name)}
-    return {name: value for name, value in values.items() if not callable(value)}
 
 
 def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,10 +198,11 @@ def _role(fields: MessageFields) -> Role:
     if role is None:
         if given is not None:
             fields.remaining["role"] = given
-        # Of Zep: who speaks is named as the role then.
-        if stated := _ROLES.get(str(fields.remaining.get("role_type")).lower()):
-            fields.take("role_type")
-            return stated
+        # Of Zep, where the role names who speaks, of Pydantic AI, and of AutoGen.
+        for other in ("role_type", "kind", "source"):
+            if stated := _ROLES.get(str(fields.remaining.get(other)).lower()):
+                fields.take(other)
+                return stated
         return Role.TOOL if fields.remaining.get("tool_call_id") else Role.ASSISTANT
     fields.remaining.pop("type", None)
     return role
@@ -225,48 +249,3 @@ def _usage(fields: MessageFields) -> Mapping[str, Any]:
         response.get("usage"),
     )
     return next((usage for usage in candidates if isinstance(usage, Mapping) and usage), {})
-
-
-@dataclass(slots=True)
-class _ContentBlocks:
-    """A message's content: its text, and the calls and results among its blocks."""
-
-    text: str = ""
-    calls: list[RawCall] = field(default_factory=list)
-    results: list[SourceMessage] = field(default_factory=list)
-    others: list[JsonValue] = field(default_factory=list)
-
-    @classmethod
-    def parse(cls, content: Any) -> _ContentBlocks:
-        if isinstance(content, str):
-            return cls(clean_text(content))
-        parsed = cls()
-        given = content if isinstance(content, list | tuple) else [] if content is None else [content]
-        texts = [text for block in given if (text := parsed._read(block))]
-        parsed.text = "\n".join(texts)
-        return parsed
-
-    def _read(self, block: Any) -> str:
-        """Return a block's text; collect everything else."""
-        if isinstance(block, str):
-            return clean_text(block)
-        kind = block.get("type") if isinstance(block, Mapping) else None
-        if kind in ("text", "input_text", "output_text") and isinstance(block.get("text"), str):
-            return clean_text(block["text"])
-        if kind == "tool_use":
-            self.calls += take_calls(MessageFields({"tool_calls": [block]}))
-        elif kind == "tool_result":
-            inner = _ContentBlocks.parse(block.get("content"))
-            marked = block.get("is_error")
-            failed = tells_error(inner.text) if marked is None else marked
-            error = (inner.text or "error") if failed else None
-            call_id = to_text(block.get("tool_use_id"))
-            self.results.append(
-                SourceMessage(Role.TOOL, inner.text, tool_call_id=call_id, error=error, extra=inner.extra())
-            )
-        else:
-            self.others.append(to_json_value(block))
-        return ""
-
-    def extra(self) -> dict[str, JsonValue]:
-        return {"blocks": self.others} if self.others else {}

@@ -89,6 +89,8 @@ def to_json_object(value: Mapping[str, object]) -> dict[str, JsonValue]:
 
 _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
 _MAX_NUMBER = 2**53
+# Fewer digits are a year, or a day without hyphens.
+_EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
 _ROLES = frozenset(Role)
 _TIMESTAMP: TypeAdapter[datetime] = TypeAdapter(Timestamp)
 
@@ -125,8 +127,10 @@ def to_seconds(value: Any) -> float | None:
 
 
 def to_datetime(value: Any) -> datetime | None:
-    """Return a time in UTC: of a datetime, an RFC 3339 text, or seconds (or milliseconds) since 1970."""
+    """Return a time in UTC: of a datetime, an RFC 3339 text, or seconds (or milliseconds) since 1970, also as text."""
     try:
+        if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
+            value = float(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC) if value > 0 else None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from recall_loop.memory.parsing.chat_messages import TIMES, SourceMessage, message_fields, parse_message
-from recall_loop.memory.parsing.foreign_json import clean_text, to_datetime
+from recall_loop.memory.parsing.chat_messages import CONTENT, TIMES, SourceMessage, message_fields, parse_message
+from recall_loop.memory.parsing.foreign_json import clean_text, to_datetime, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.schemas.schema_words import nearest_name
 
 # Fields that are read of a message as a mapping; any other is an application's or a provider's own.
-_READ = ("role", "content", "name", "author", "language", *TIMES, "id", "tool_calls", "tool_call_id", "function_call")
+READ = ("role", "content", "name", "author", "language", *TIMES, "id", "tool_calls", "tool_call_id", "function_call")
 # The speaker is given by `role` and `name`, and the owner by the `user_id` of the call.
 _MISTAKEN = "user"
 # How alike a field must be to one that the message has as well.
@@ -20,39 +20,47 @@ _SURELY = 0.9
 _LEAST_EPOCH = 1e8
 _TIMES_BY_NAME = ("timestamp", "created_at")
 # What of a message comes to stand in its record as text.
-_KEPT = ("content", "role", "name", "author", "id", "tool_calls", "invalid_tool_calls", "function_call")
+_KEPT = (*CONTENT, "role", "name", "author", "id", "tool_calls", "invalid_tool_calls", "function_call")
+# Where the speaker is an object, as Discord's is.
+_NAMES = ("nickname", "global_name", "display_name", "displayName", "name", "username")
 _MAX_DEPTH = 60  # as deep as foreign JSON is read
 
 
-def parse_known_message(given: object, where: str) -> list[SourceMessage]:
+def parse_known_message(given: object, where: str, also: Collection[str] = ()) -> list[SourceMessage]:
     """Read one message as `parse_message` does, for a record or a request, which would lose a misspelt field.
 
     Raises:
         InvalidInputError: it is no message, or a mapping with a misspelt field.
     """
-    check_known_fields(given, where)
+    check_known_fields(given, where, also)
     return parse_message(given, where)
 
 
-def check_known_fields(given: object, where: str) -> None:
+def check_known_fields(given: object, where: str, also: Collection[str] = ()) -> None:
     """Check that a message, if it is a mapping, has no field that is one of those that are read, misspelt.
+
+    Args:
+        given: the message.
+        where: its place.
+        also: further fields that the caller reads.
 
     Raises:
         InvalidInputError: names the field and those that are read.
     """
     if not isinstance(given, Mapping):
         return
-    fields = message_fields(given, where)
-    absent = [name for name in _READ if name not in fields]
+    fields, read = message_fields(given, where), (*READ, *also)
+    stated = {*fields, *(CONTENT if not fields.keys().isdisjoint(CONTENT) else ())}
+    absent = [name for name in read if name not in stated]
     for name, value in fields.items():
-        near = name == _MISTAKEN or nearest_name(name, absent) or nearest_name(name, _READ, _SURELY)
-        if name not in _READ and near:
-            raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(_READ)}")
+        near = name == _MISTAKEN or nearest_name(name, absent) or nearest_name(name, read, _SURELY)
+        if name not in (*read, *CONTENT) and near:
+            raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(read)}")
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
     """Return a message's fields as those of a record; its author is who it names, else a role that nobody knows."""
-    author = message.name or message.extra.get("author") or message.speaker
+    author = message.name or _name(message.extra.get("author")) or message.speaker
     fields: dict[str, Any] = {"kind": "message", "text": message.content, "role": message.role}
     if message.id is not None:
         fields["id"] = message.id if part == 0 else f"{message.id}-{part}"
@@ -65,6 +73,12 @@ def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:
     if message.calls:
         fields["attributes"] = {"tool_calls": [{"name": one.name, "arguments": one.arguments} for one in message.calls]}
     return fields
+
+
+def _name(speaker: object) -> object:
+    if not isinstance(speaker, Mapping):
+        return speaker
+    return next((name for one in _NAMES if (name := to_text(speaker.get(one)))), None)
 
 
 def stated_time(message: SourceMessage) -> object:

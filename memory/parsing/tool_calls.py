@@ -12,6 +12,10 @@ from pydantic import JsonValue
 from recall_loop.memory.parsing.foreign_json import clean_text, to_error, to_json_object, to_json_value, to_text
 
 UNNAMED = "(unnamed)"
+# In the order in which they count: a call of OpenAI's Responses API has an `id` of its own, that no result refers to.
+CALL_ID = ("call_id", "tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "id")
+_KINDS = ("function", "function_call", "tool_call", "tool-call", "tool_use", "invalid_tool_call")
+_NAME, _ARGUMENTS = ("name", "tool_name", "toolName"), ("arguments", "args", "input")
 
 
 @dataclass(slots=True)
@@ -71,7 +75,8 @@ def _as_list(value: Any) -> list[Any]:
 
 def _call(given: Any) -> RawCall:
     if not isinstance(given, Mapping):
-        values = {name: getattr(given, name, None) for name in ("name", "arguments", "args", "input", "id", "function")}
+        names = (*_NAME, *_ARGUMENTS, *CALL_ID, "function")
+        values = {name: getattr(given, name, None) for name in names}
         known = {name: value for name, value in values.items() if value is not None}
         given = known or {"name": UNNAMED, "value": given}
     fields = dict(given)
@@ -80,12 +85,11 @@ def _call(given: Any) -> RawCall:
         fields = {**function, **{key: value for key, value in fields.items() if value is not None}}
     elif function is not None and "name" not in fields:
         fields |= {"name": getattr(function, "name", function), "arguments": getattr(function, "arguments", {})}
-    if fields.get("type") in ("function", "tool_call", "tool_use", "invalid_tool_call"):
+    if fields.get("type") in _KINDS:
         fields.pop("type")
-    name = to_text(fields.pop("name", None)) or UNNAMED
-    arguments = _arguments(MessageFields(fields).take("arguments", "args", "input"))
-    call_id, error = to_text(fields.pop("id", None)), to_error(fields.pop("error", None))
-    return RawCall(name, arguments, call_id, error, to_json_object(fields))
+    take = MessageFields(fields).take
+    name, arguments = to_text(take(*_NAME)) or UNNAMED, _arguments(take(*_ARGUMENTS))
+    return RawCall(name, arguments, to_text(take(*CALL_ID)), to_error(take("error")), to_json_object(fields))
 
 
 def _arguments(given: Any) -> dict[str, JsonValue] | str:

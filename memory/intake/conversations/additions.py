@@ -6,8 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage, is_recall_block
-from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message, with_text_as_given
+from recall_loop.memory.parsing.chat_messages import CONTENT, SourceMessage, is_recall_block
+from recall_loop.memory.parsing.message_fields import (
+    READ,
+    message_record_fields,
+    parse_known_message,
+    with_text_as_given,
+)
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
 from recall_loop.state.language_codes import LanguageCode
@@ -22,10 +27,14 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.prepared_records import WriteOutcome
 
 KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
-# Fields that messages of chat frameworks have too; any other field of a record tells that a mapping is one.
-_SHARED = frozenset({"id", "role", "author", "created_at", "language"})
-_RECORD_FIELDS = frozenset({*Record.model_fields, "text", "valid_until", "superseded_by"}) - _SHARED
-_MESSAGE_FIELDS = frozenset({"content", "role", "tool_calls", "lc", "data"})
+# Fields that only records have: one of them tells that a mapping is a record.
+_OF_RECORDS = frozenset(("text", "subject", "fact_type", "source_ids", "label", "valid_until", "superseded_by"))
+# Fields that only messages have. A role tells it, too: what a record has beside it, a message has as well.
+_OF_MESSAGES = frozenset(("role", "parts", "tool_calls", "lc", "data"))
+# Fields of a record that a message in a mapping keeps: whose it is, and what it is filed under.
+_KEPT = frozenset(Record.model_fields) - _OF_RECORDS - {*READ, "kind", "object"}
+# Fields other than its role that say who has written a message.
+_ROLE_WORDS = ("type", "kind", "source", "lc")
 _OF_USER, _OF_TALK = ("user_id", "another user"), ("conversation_id", "another conversation")
 # By whether it is a message, of what else a record with the same id is another one.
 _APART = {False: (_OF_USER,), True: (_OF_USER, _OF_TALK)}
@@ -143,8 +152,10 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
                 parsed.skipped.append(SkippedMessage(index, reason))
             else:
                 fields = with_text_as_given(message_record_fields(message, part), item, f"content.{index}")
-                fields |= session | owner.fields()
-                parsed.records.append(_in_language(fields, owner.language))
+                fields = _with_kept(fields, item, session)
+                record, wrong = _owned(fields, index, owner.fields())
+                parsed.records.append(_in_language(record, owner.language))
+                conflicts += wrong
     if conflicts:
         raise RejectedRecordsError(conflicts)
     if not parsed.records:
@@ -180,8 +191,8 @@ def is_one_message(item: object) -> bool:
     A pair of texts is a list of two.
     """
     if isinstance(item, Mapping):
-        return "content" in item and "messages" not in item
-    if hasattr(item, "content"):
+        return not item.keys().isdisjoint(CONTENT) and "messages" not in item
+    if any(hasattr(item, name) for name in CONTENT):
         return True
     return isinstance(item, tuple) and len(item) == 2 and item[0] in (*Role, "human", "ai")
 
@@ -189,9 +200,12 @@ def is_one_message(item: object) -> bool:
 def _is_message(item: object) -> bool:
     if isinstance(item, Record):
         return False
-    if isinstance(item, Mapping):
-        return not (_RECORD_FIELDS & item.keys()) and bool(_MESSAGE_FIELDS & item.keys())
-    return True
+    if not isinstance(item, Mapping):
+        return True
+    if _OF_RECORDS & item.keys() or (item.get("kind") in (*ContentType,) and "parts" not in item):
+        return False
+    unlike = _KEPT & item.keys() or "object" in item
+    return bool(_OF_MESSAGES & item.keys()) or (not unlike and ("content" in item or "type" in item))
 
 
 def _own_session(items: list[object], owner: AdditionOwner) -> dict[str, str]:
@@ -226,9 +240,23 @@ def _in_language(record: Any, language: str | None) -> Any:
 
 
 def _messages(item: object, index: int) -> list[SourceMessage]:
-    if isinstance(item, Mapping) and "role" not in item and "type" not in item and "lc" not in item:
-        item = {"role": Role.USER.value, **item}
-    return parse_known_message(item, f"content.{index}")
+    if not isinstance(item, Mapping):
+        return parse_known_message(item, f"content.{index}")
+    told = any(isinstance(item.get(name), str | int) and item[name] for name in _ROLE_WORDS)
+    if "role" not in item and (not told or isinstance(item.get("author"), Mapping)):
+        item = {**item, "role": Role.USER.value}
+    # One field of records tells that another may have been meant.
+    return parse_known_message(item, f"content.{index}", _KEPT if _KEPT & item.keys() else ())
+
+
+def _with_kept(fields: dict[str, Any], item: object, session: Mapping[str, str]) -> dict[str, Any]:
+    """Return a message's fields with those of a record that it states, and with the session if it has no other."""
+    own = {name: value for name, value in item.items() if name in _KEPT} if isinstance(item, Mapping) else {}
+    if "content" not in own and isinstance(item, Mapping) and "content" not in item:
+        own.pop("blocks", None)  # they are what it says then
+    if isinstance(own.get("attributes"), Mapping):
+        own["attributes"] = {**fields.get("attributes", {}), **own["attributes"]}
+    return {**({} if own.get("conversation_id") else session), **fields, **own}
 
 
 def _reason_to_skip(message: SourceMessage, roles: frozenset[Role]) -> str | None:

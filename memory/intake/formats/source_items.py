@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -12,8 +11,6 @@ from typing import Any
 from recall_loop.memory.parsing.foreign_json import InvalidLine, clean_text, to_datetime
 from recall_loop.state.errors import InvalidInputError
 
-# Fewer digits are a year, or a day without hyphens.
-_EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
 _TIMES = ("created_at", "updated_at", "expires_at", "valid_until")
 
 
@@ -81,8 +78,6 @@ def epoch_time(value: object) -> str | None:
 
     One that is written without a zone has none here either.
     """
-    if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
-        value = float(value)
     if isinstance(value, str) and (unzoned := _unzoned(value)):
         return unzoned.isoformat()
     moment = to_datetime(value)
