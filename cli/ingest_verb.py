@@ -186,6 +186,8 @@ def _print_summary(summary: IngestSummary, format_name: str) -> None:
     if summary.skipped_lines:
         counts.append(f"{format_count(summary.skipped_lines, 'line')} done by an earlier run")
     taken = f"{summary.format_words}: " if format_name == "auto" else ""
+    if not (summary.stored or summary.rejected or summary.left_out or summary.skipped_lines):
+        counts = ["nothing in it to keep"]
     Screen().line(f"{summary.path}: {taken}{', '.join(counts)} ({summary.seconds:.1f} s)")
     if summary.rejected:
         sys.stderr.write(f"Rejected lines are in {sanitize(str(summary.rejects_path))}\n")

@@ -203,6 +203,8 @@ def _role(fields: MessageFields) -> Role:
             if stated := _ROLES.get(str(fields.remaining.get(other)).lower()):
                 fields.take(other)
                 return stated
+        if isinstance(fields.remaining.get("author"), Mapping):  # of a chat among people, as in Discord
+            return Role.USER
         return Role.TOOL if fields.remaining.get("tool_call_id") else Role.ASSISTANT
     fields.remaining.pop("type", None)
     return role

@@ -243,7 +243,7 @@ def _messages(item: object, index: int) -> list[SourceMessage]:
     if not isinstance(item, Mapping):
         return parse_known_message(item, f"content.{index}")
     told = any(isinstance(item.get(name), str | int) and item[name] for name in _ROLE_WORDS)
-    if "role" not in item and (not told or isinstance(item.get("author"), Mapping)):
+    if "role" not in item and not told:
         item = {**item, "role": Role.USER.value}
     # One field of records tells that another may have been meant.
     return parse_known_message(item, f"content.{index}", _KEPT if _KEPT & item.keys() else ())

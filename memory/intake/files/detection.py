@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -21,14 +22,14 @@ from recall_loop.memory.intake.formats.foreign_files import (
     check_text,
     zip_members,
 )
-from recall_loop.memory.intake.formats.message_lists import is_conversation, is_langchain, is_openai
+from recall_loop.memory.intake.formats.message_lists import is_langchain, is_openai, messages_of
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError, as_list
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
 FORMATS = {
     "records": "records, one a line",
-    "openai": "chat messages in OpenAI's shape",
+    "openai": "messages of a chat API",
     "langchain": "messages of LangChain",
     "chatgpt": "an export of ChatGPT",
     "claude": "an export of Claude",
@@ -51,10 +52,10 @@ _OF_ONE_KIND = (".json", *_LINES, *(suffix for suffix, name in _BY_NAME.items() 
 _LOOKED_AT = 20
 _OF_TEXT = ("whatsapp", "csv", "markdown", "text")
 _OF_CONVERSATIONS = (AUTO, "chatgpt", "claude")
-# Fields that only records have: with one of them a message is a record.
-_RECORD_ONLY = frozenset(
-    {"kind", "text", "conversation_id", "created_at", "source_ids", "author", "user_id", "agent_id"}
-)
+# Fields that records have, and few messages: with one of them what may be either is a record.
+_OF_RECORDS = frozenset(("kind", "text", "conversation_id", "source_ids", "user_id", "agent_id"))
+# Messages have these, too, beside a name.
+_OF_BOTH = frozenset(("created_at", "author"))
 _INSTEAD = "say with --format what it is"
 
 
@@ -65,15 +66,17 @@ class DetectedFormat:
     Attributes:
         name: one of `FORMATS`.
         document: the JSON value that the file holds, where it was read whole.
+        empty: whether there is nothing in it, or blanks only.
     """
 
     name: str
     document: Any = None
+    empty: bool = False
 
     @property
     def words(self) -> str:
         """What it is, such as "an export of ChatGPT"."""
-        return FORMATS[self.name]
+        return "an empty file" if self.empty else FORMATS[self.name]
 
 
 def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
@@ -90,9 +93,19 @@ def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
         return _folder(path, wanted)
     if not path.is_file():
         return DetectedFormat("records" if wanted == AUTO else wanted)
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
+    head = _head(path)
+    if not head.removeprefix(BOM_UTF8).strip() and next(raw_lines(path), None) is None:
+        return DetectedFormat("records", [], empty=True)
     check_signature(path, head)
+    return _of_file(path, head, wanted)
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+def _of_file(path: Path, head: bytes, wanted: str) -> DetectedFormat:
     if head.startswith(b"PK\x03\x04"):
         return _archive(path, wanted)
     if wanted == AUTO and path.suffix.lower() not in _OF_ONE_KIND and is_mail(head):
@@ -158,23 +171,19 @@ def _by_content(path: Path, head: bytes) -> DetectedFormat:
     suffix = path.suffix.lower()
     if suffix in _LINES:
         return _of_lines(path)
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    start = head.removeprefix(BOM_UTF8).lstrip()[:1]
     if suffix == ".json" or (start in (b"{", b"[") and suffix not in _BY_NAME):
         return _json_or_text(path, suffix)
     if _BY_NAME.get(suffix, "text") == "text" and is_whatsapp(path):
         return DetectedFormat("whatsapp")
     if suffix in _BY_NAME:
         return DetectedFormat(_BY_NAME[suffix])
-    if not suffix and not head.strip():
-        return DetectedFormat("records")
     return DetectedFormat("text")
 
 
 def _json_or_text(path: Path, suffix: str) -> DetectedFormat:
     first = next(raw_lines(path), None)
-    if first is None:
-        return DetectedFormat("records")
-    if not isinstance(parse_object(first), InvalidLine) and len(first.data) + 2 < path.stat().st_size:
+    if first and not isinstance(parse_object(first), InvalidLine) and len(first.data) + 2 < path.stat().st_size:
         return _of_lines(path)
     try:
         document = load_document(path)
@@ -189,10 +198,11 @@ def _of_lines(path: Path) -> DetectedFormat:
     """Return what lines are taken for: what the first of them is that has a known shape."""
     looked_at = [parse_object(line) for line in islice(raw_lines(path), _LOOKED_AT)]
     objects = [line for line in looked_at if isinstance(line, dict)]
-    if looked_at and not objects:
+    if not objects:
+        check_text(path, _head(path))
         reason = next(line.reason for line in looked_at if isinstance(line, InvalidLine))
         raise UnreadableFileError(path, f"no JSON Lines: its first line is {reason}", _INSTEAD)
-    name = next(filter(None, map(_shape, objects)), None) if objects else "records"
+    name = next(filter(None, map(_shape, objects)), None)
     if name is None:
         raise _unknown_shape(path, objects[0])
     return DetectedFormat(name, None if name in LINE_FORMATS else load_document(path))
@@ -212,18 +222,26 @@ def _of_document(path: Path, document: Any) -> str:
 
 def _shape(item: Mapping[str, Any]) -> str | None:
     """Return the format that an object belongs to, by its fields."""
-    messages = item["messages"] if is_conversation(item) else [item]
+    messages = messages_of(item)
+    first = [item] if messages is None else messages[:1]
     shapes = {
         "chatgpt": isinstance(item.get("mapping"), Mapping),
         "claude": is_of_claude(item),
         "telegram": is_telegram(item),
         "locomo": isinstance(item.get("conversation"), Mapping),
         "slack": "ts" in item and ("user" in item or "bot_id" in item or item.get("type") == "message"),
-        "langchain": bool(messages) and is_langchain(messages[0]) and not _RECORD_ONLY & item.keys(),
-        "openai": is_conversation(item) or (is_openai(item) and not _RECORD_ONLY & item.keys()),
+        "langchain": any(map(is_langchain, first)) and not (_OF_RECORDS | _OF_BOTH) & item.keys(),
+        "openai": messages is not None or (is_openai(item) and not _may_be_record(item)),
         "records": "text" in item or "content" in item,
     }
     return next((name for name, fits in shapes.items() if fits), None)
+
+
+def _may_be_record(item: Mapping[str, Any]) -> bool:
+    """Tell whether a message may as well be a record, which has text and neither parts nor a name."""
+    if not isinstance(item.get("content"), str) or isinstance(item.get("author"), Mapping):
+        return False
+    return bool((_OF_RECORDS if "name" in item else _OF_RECORDS | _OF_BOTH) & item.keys())
 
 
 def _unknown_shape(path: Path, item: Mapping[str, Any]) -> UnreadableFileError:
