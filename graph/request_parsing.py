@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from recall_loop.memory.parsing.chat_messages import is_recall_block, role_of
+from recall_loop.memory.parsing.chat_messages import is_in_parts, is_recall_block, role_of
 from recall_loop.memory.parsing.foreign_json import to_datetime
 from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message
 from recall_loop.state.errors import InvalidInputError, validate_model
@@ -19,8 +19,8 @@ _FIELDS = ChatMessage.model_fields.keys()
 def parse_request(request: RequestInput) -> RetrieveRequest:
     """Return a validated request.
 
-    Its messages may be objects of a chat framework. Where all are mappings, each has the fields of a `ChatMessage` and
-    no others.
+    Its messages may be objects of a chat framework, or mappings whose content is in parts. Where all are mappings with
+    text, each has the fields of a `ChatMessage` and no others.
 
     Raises:
         InvalidInputError: names the field, its value and what is allowed.
@@ -31,7 +31,7 @@ def parse_request(request: RequestInput) -> RetrieveRequest:
     if not isinstance(raw, Mapping):
         raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
     told = raw.get("messages")
-    if isinstance(told, list | tuple) and not all(isinstance(one, Mapping) for one in told):
+    if isinstance(told, list | tuple) and any(not isinstance(one, Mapping) or is_in_parts(one) for one in told):
         raw = {**raw, "messages": thread_fields(told)}
     return validate_model(RetrieveRequest, raw)
 

@@ -86,6 +86,11 @@ def is_recall_block(message: Any) -> bool:
     return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
 
 
+def is_in_parts(message: Mapping[str, Any]) -> bool:
+    """Tell whether a message in a mapping has what it says in parts."""
+    return any(isinstance(message.get(name), list | tuple) for name in CONTENT)
+
+
 def role_of(word: object) -> Role | None:
     """Return the role that a word of a chat API stands for, such as `human`; None for any other."""
     return _ROLES.get(word) if isinstance(word, str) else None

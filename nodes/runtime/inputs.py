@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, Functio
 from pydantic import ValidationError
 
 from recall_loop.memory.parsing.chat_messages import is_recall_block
+from recall_loop.memory.parsing.content_parts import ContentParts
 from recall_loop.memory.parsing.foreign_json import clean_text, known_role, to_datetime, to_text
 from recall_loop.memory.parsing.message_fields import time_among
 from recall_loop.state.agent_state import AgentState
@@ -143,11 +144,8 @@ def chat_role(message: BaseMessage) -> str:
 
 
 def _text(content: Any) -> str:
-    """Return the text parts of a message's content."""
-    if isinstance(content, str):
-        return content
-    parts = (part if isinstance(part, str) else part.get("text", "") for part in content)
-    return "\n".join(part for part in parts if isinstance(part, str) and part)
+    """Return the text parts of a message's content; a text alone as it is given."""
+    return content if isinstance(content, str) else ContentParts.parse(content).text
 
 
 def caller_fields(state: Mapping[str, Any]) -> dict[str, Any]:

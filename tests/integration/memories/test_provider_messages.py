@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recall_loop import InvalidInputError, Memory, RejectedRecordsError
+from recall_loop import InvalidInputError, Memory, RejectedRecordsError, build_graph, retrieve
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 
@@ -53,6 +53,19 @@ def test_a_message_of_any_provider_is_added_and_asked(memory: Memory, given: dic
     assert record is not None
     assert (record.kind, record.text, record.role, record.object) == ("message", "Tea is at four.", "user", None)
     assert [fact.id for fact in memory.recall([given]).facts] == [record_id]
+
+
+@pytest.mark.parametrize(
+    "content", [PARTS, [{"text": "When is tea?"}], [{"type": "reasoning", "text": "Hm."}, {"text": "When is tea?"}]]
+)
+def test_a_question_in_parts_is_asked_in_the_graph_and_in_a_request(memory: Memory, content: Any) -> None:
+    """Proves: GRAPH-1, API-1."""
+    (record_id,) = memory.add("Tea is at four.").ids
+    asked = {"messages": [{"role": "user", "content": content}]}
+    assert [fact["id"] for fact in build_graph(memory.store).invoke(asked)["facts"]] == [record_id]
+    result = retrieve(asked, store=memory.store)
+    assert [fact.id for fact in result.facts] == [record_id]
+    assert "Hm." not in result.model_dump_json()
 
 
 def test_a_thread_message_keeps_its_time(memory: Memory) -> None:
