@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -91,6 +92,9 @@ _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
 _MAX_NUMBER = 2**53
 # Fewer digits are a year, or a day without hyphens.
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
+_ZULU = re.compile(r"(?<=\d) ?(?:UTC|GMT)$")
+# As in mail and HTTP; its reader takes other texts too, but leaves out `PM`.
+_MAIL_DATE = re.compile(r"(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:UTC|GMT|[+-]\d{4})")
 _ROLES = frozenset(Role)
 _TIMESTAMP: TypeAdapter[datetime] = TypeAdapter(Timestamp)
 
@@ -127,16 +131,25 @@ def to_seconds(value: Any) -> float | None:
 
 
 def to_datetime(value: Any) -> datetime | None:
-    """Return a time in UTC: of a datetime, an RFC 3339 text, or seconds (or milliseconds) since 1970, also as text."""
+    """Return a time in UTC: of a datetime, or seconds (or milliseconds) since 1970, also as text, or a written time.
+
+    It is written as in RFC 3339, also with `UTC` at its end, or as in mail.
+    """
     try:
-        if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
-            value = float(value)
+        if isinstance(value, str):
+            value = _read_time(value.strip())
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC) if value > 0 else None
         return _TIMESTAMP.validate_python(value)
     except (ValueError, OverflowError, OSError):  # no time, or none between the years 1 and 9999
         return None
+
+
+def _read_time(text: str) -> float | datetime | str:
+    if _EPOCH.fullmatch(text):
+        return float(text)
+    return parsedate_to_datetime(text) if _MAIL_DATE.fullmatch(text) else _ZULU.sub("Z", text)
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024

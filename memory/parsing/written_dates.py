@@ -27,21 +27,22 @@ class DateOrder(StrEnum):
 
 
 def date_order(texts: Iterable[str]) -> DateOrder | None:
-    """Return the order of dates that are written alike: where one has periods, or a number that is no month.
+    """Return the order of dates: where one has periods, or a number that is no month; else the year's, if one has it.
 
-    None where all could be read both ways, or where one is written in another way.
+    None where all could be read both ways. What is written in another way tells nothing.
     """
+    told = None
     for text in texts:
         found = _DATE.fullmatch(text.strip())
         if found is None:
-            return None
+            continue
         if found["whole_year"]:
-            return DateOrder.YEAR_FIRST
-        if found["mark"] == "." or int(found["first"]) > _MONTHS:
+            told = DateOrder.YEAR_FIRST
+        elif found["mark"] == "." or int(found["first"]) > _MONTHS:
             return DateOrder.DAY_FIRST
-        if int(found["second"]) > _MONTHS:
+        elif int(found["second"]) > _MONTHS:
             return DateOrder.MONTH_FIRST
-    return None
+    return told
 
 
 def order_in_time(texts: Iterable[str]) -> DateOrder | None:

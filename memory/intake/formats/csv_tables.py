@@ -143,7 +143,7 @@ def _outcome(
         field = fields.get(name)
         if field is None or (field == "language" and not is_language_code(value.casefold())):
             attributes[name] = value
-        elif order is None and _is_time(field) and is_written_date(value):
+        elif _is_time(field) and is_written_date(value) and _own_order(value, order) is None:
             return InvalidLine(f"{field}: got {display_value(value)}; allowed: {_CLEAR_DATES}", _raw(row))
         else:
             found[field] = _value(field, value, order)
@@ -168,9 +168,15 @@ def _value(field: str, cell: str, order: DateOrder | None) -> Any:
         except ValueError:
             return cell  # the record's own rule says what is allowed
     if _is_time(field):
-        written = read_date(cell, order) if order else None
+        own = _own_order(cell, order)
+        written = read_date(cell, own) if own else None
         return written.isoformat() if written else epoch_time(cell) or cell
     return cell.casefold() if field in ("kind", "language") else cell
+
+
+def _own_order(cell: str, order: DateOrder | None) -> DateOrder | None:
+    """Return the order of one date: the table's, where that is of day and month, else what it shows itself."""
+    return order if order in (DateOrder.DAY_FIRST, DateOrder.MONTH_FIRST) else date_order([cell])
 
 
 def _raw(row: list[str]) -> str:

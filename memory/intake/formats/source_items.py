@@ -62,14 +62,14 @@ def file_title(path: Path) -> str:
 
 
 def with_zoned_times(fields: Mapping[str, Any], zone: tzinfo | None = None) -> dict[str, Any]:
-    """Return fields whose times may be seconds or milliseconds since 1970, or without a zone, with those as text."""
+    """Return fields whose times may be written in any way that `to_datetime` reads, or without a zone, as text."""
     found = dict(fields)
     for name in _TIMES:
         value = found.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and (moment := to_datetime(value)):
-            found[name] = moment.isoformat()
-        elif zone is not None and isinstance(value, str) and (unzoned := _unzoned(value)):
+        if zone is not None and isinstance(value, str) and (unzoned := _unzoned(value)):
             found[name] = unzoned.replace(tzinfo=zone).isoformat()
+        elif moment := to_datetime(value):
+            found[name] = moment.isoformat()
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,17 @@ def test_of_an_empty_file_it_is_told_that_it_is_empty(
     assert preview_file(path).detected.words == "an empty file"
     assert main(["ingest", "--dry-run", str(path)]) == 0
     assert "taken for an empty file\n  nothing would be kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "written", ["1714557600", "1714557600.0", "2024-05-01 10:00:00 UTC", "Wed, 01 May 2024 10:00:00 GMT"]
+)
+def test_a_records_time_may_be_written_in_the_usual_ways(tmp_path: Path, written: str) -> None:
+    """Proves: STORE-2."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "Tea.", "created_at": written}), encoding="utf-8")
+    ((_, record),) = read_records(path)
+    assert isinstance(record, Record) and record.created_at == datetime(2024, 5, 1, 10, tzinfo=UTC)
 
 
 def test_a_file_without_anything_to_keep_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
