@@ -32,7 +32,7 @@ _OF_RECORDS = frozenset(("text", "subject", "fact_type", "source_ids", "label", 
 # Fields that only messages have. A role tells it, too: what a record has beside it, a message has as well.
 _OF_MESSAGES = frozenset(("role", "parts", "tool_calls", "lc", "data"))
 # Fields of a record that a message in a mapping keeps: whose it is, and what it is filed under.
-_KEPT = frozenset(Record.model_fields) - _OF_RECORDS - {*READ, "kind", "object"}
+_KEPT = tuple(name for name in Record.model_fields if name not in {*_OF_RECORDS, *READ, "kind", "object"})
 # Fields other than its role that say who has written a message.
 _ROLE_WORDS = ("type", "kind", "source", "lc")
 _OF_USER, _OF_TALK = ("user_id", "another user"), ("conversation_id", "another conversation")
@@ -204,7 +204,7 @@ def _is_message(item: object) -> bool:
         return True
     if _OF_RECORDS & item.keys() or (item.get("kind") in (*ContentType,) and "parts" not in item):
         return False
-    unlike = _KEPT & item.keys() or "object" in item
+    unlike = not item.keys().isdisjoint((*_KEPT, "object"))
     return bool(_OF_MESSAGES & item.keys()) or (not unlike and ("content" in item or "type" in item))
 
 
@@ -246,13 +246,14 @@ def _messages(item: object, index: int) -> list[SourceMessage]:
     if "role" not in item and not told:
         item = {**item, "role": Role.USER.value}
     # One field of records tells that another may have been meant.
-    return parse_known_message(item, f"content.{index}", _KEPT if _KEPT & item.keys() else ())
+    return parse_known_message(item, f"content.{index}", () if item.keys().isdisjoint(_KEPT) else _KEPT)
 
 
 def _with_kept(fields: dict[str, Any], item: object, session: Mapping[str, str]) -> dict[str, Any]:
     """Return a message's fields with those of a record that it states, and with the session if it has no other."""
-    own = {name: value for name, value in item.items() if name in _KEPT} if isinstance(item, Mapping) else {}
-    if "content" not in own and isinstance(item, Mapping) and "content" not in item:
+    stated = item if isinstance(item, Mapping) else {}
+    own = {name: value for name in _KEPT if (value := stated.get(name)) is not None}
+    if "content" not in stated:
         own.pop("blocks", None)  # they are what it says then
     if isinstance(own.get("attributes"), Mapping):
         own["attributes"] = {**fields.get("attributes", {}), **own["attributes"]}

@@ -212,7 +212,7 @@ def _of_document(path: Path, document: Any) -> str:
     """Return what a JSON value is taken for."""
     items = as_list(document)
     objects = [item for item in items if isinstance(item, Mapping)]
-    if items and not objects:
+    if items and not objects and not isinstance(items[0], str):
         raise UnreadableFileError(path, f"a JSON document without objects (but {type(items[0]).__name__})", _INSTEAD)
     name = next(filter(None, map(_shape, objects[:_LOOKED_AT])), None) if objects else "records"
     if name is None:

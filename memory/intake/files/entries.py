@@ -173,7 +173,8 @@ def _line_items(path: Path) -> Iterator[tuple[SourceItem, int]]:
 def _listed(items: Iterable[Any]) -> Iterator[SourceItem]:
     for number, item in enumerate(items, start=1):
         raw = display_value(item)
-        found = item if isinstance(item, dict | InvalidLine) else InvalidLine("not a JSON object", raw)
+        fields = {"text": item} if isinstance(item, str) else item
+        found = fields if isinstance(fields, dict | InvalidLine) else InvalidLine("no JSON object and no text", raw)
         yield SourceItem(number, found, raw)
 
 

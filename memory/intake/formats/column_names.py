@@ -18,7 +18,7 @@ _NAMES = {
         fecha y hora, fecha, hora, creado, enviado
         """,
     "author": """
-        speaker, sender, from, name, username, user name
+        speaker, sender, from, name, username, user name, user
         Absender, Verfasser, Autor, von, Benutzer, Benutzername
         auteur, expéditeur, de, nom, utilisateur
         remitente, nombre, usuario

@@ -18,6 +18,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_json_checked,
     to_json_text,
 )
+from recall_loop.memory.parsing.content_parts import ContentParts
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
 from recall_loop.state.types import ContentType
 
@@ -136,7 +137,8 @@ def _message(agent: str, location: str, message: Any, owner: DefaultOwner) -> Im
         return ImportItem(location, raw, reason="something other than a message")
     if message.get("role") == "system":
         return ImportItem(location, raw, left_out="system prompts")
-    text = _message_text(message)
+    content = message.get("content")
+    text = content if isinstance(content, str) else ContentParts.parse(content).text
     if not text.strip():
         return ImportItem(location, raw, left_out="messages without text")
     # Ids count from 0 in each agent file; time, role and text identify a message across files.
@@ -153,12 +155,3 @@ def _message(agent: str, location: str, message: Any, owner: DefaultOwner) -> Im
         "created_at": message.get("created_at"),
     }
     return ImportItem(location, raw, fields=owner.fill(fields))
-
-
-def _message_text(message: dict[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str))

@@ -116,8 +116,15 @@ def test_a_message_of_another_user_is_refused(memory: Memory) -> None:
 
 def test_beside_a_field_of_records_another_misspelt_one_is_told(memory: Memory) -> None:
     """Proves: API-1."""
-    with pytest.raises(InvalidInputError, match=r"content\.0\.atributes"):
+    with pytest.raises(InvalidInputError, match=r"content\.0\.atributes.*attributes, confidence, agent_id"):
         memory.add({**SAID, "user_id": "ada", "atributes": {}})
+
+
+def test_a_records_field_without_a_value_is_as_good_as_none(memory: Memory) -> None:
+    """Proves: API-1."""
+    (record_id,) = memory.add({**SAID, "user_id": None, "tags": None, "attributes": None}).ids
+    record = memory.get(record_id)
+    assert record is not None and (record.user_id, record.tags) == (None, ())
 
 
 @pytest.mark.parametrize(

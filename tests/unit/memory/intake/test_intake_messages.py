@@ -131,3 +131,21 @@ def test_lines_in_another_encoding_are_told_as_such(tmp_path: Path, encoding: st
     path.write_text('{"text": "Jürgen"}\n', encoding=encoding)
     with pytest.raises(UnreadableFileError, match=f"{what}.*save it as UTF-8 first"):
         detect_format(path)
+
+
+def test_a_list_of_texts_is_a_list_of_records(tmp_path: Path) -> None:
+    """Proves: STORE-2."""
+    path = tmp_path / "texts.json"
+    path.write_text(json.dumps(["Tea is at four.", "Coffee at nine."]), encoding="utf-8")
+    assert [one.text for _, one in read_records(path, "auto") if isinstance(one, Record)] == [
+        "Tea is at four.",
+        "Coffee at nine.",
+    ]
+
+
+def test_in_a_table_the_user_is_who_speaks(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "chat.csv"
+    path.write_text("ts,user,text\n1700000000.000100,ann,Tea.\n", encoding="utf-8")
+    ((_, record),) = read_records(path, "auto")
+    assert isinstance(record, Record) and record.author == "ann"
