@@ -53,6 +53,8 @@ class ContentParts:
         """Read content: text, a part, or a list of both."""
         if isinstance(content, str):
             return cls(clean_text(content))
+        if isinstance(content, Mapping) and isinstance(content.get("parts"), list):  # of Gemini's answers
+            content = content["parts"]
         parsed = cls()
         given = content if isinstance(content, list | tuple) else [] if content is None else [content]
         texts = [text for part in given if (text := parsed._read(part))]

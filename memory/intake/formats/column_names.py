@@ -12,7 +12,7 @@ _NAMES = {
         texto, mensaje, contenido, nota, descripción, comentario
         """,
     "created_at": """
-        timestamp, datetime, date, time, created, ts, sent at, sent
+        timestamp, datetime, date, time, created, created at, ts, sent at, sent
         Zeitstempel, Zeitpunkt, Datum, Zeit, Uhrzeit, erstellt, erstellt am, gesendet, gesendet am
         horodatage, date et heure, heure, créé le, envoyé le
         fecha y hora, fecha, hora, creado, enviado
@@ -25,7 +25,7 @@ _NAMES = {
         """,
     "role": "Rolle, rôle, rol",
     "conversation_id": """
-        conversation, thread, thread_id, channel, chat, chat_id
+        conversation, thread, thread id, channel, chat, chat id
         Unterhaltung, Gespräch, Kanal
         fil, canal, discussion
         conversación, hilo
@@ -46,9 +46,8 @@ _NAMES = {
 
 
 def folded(name: str) -> str:
-    """Return a name as it is compared: without case and accents."""
-    apart = unicodedata.normalize("NFKD", name.strip().casefold())
-    return "".join(sign for sign in apart if not unicodedata.combining(sign))
+    """Return a name as it is compared: its letters and digits, without case and accents."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name.casefold())))
 
 
 COLUMN_NAMES = {

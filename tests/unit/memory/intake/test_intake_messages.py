@@ -143,9 +143,13 @@ def test_a_list_of_texts_is_a_list_of_records(tmp_path: Path) -> None:
     ]
 
 
-def test_in_a_table_the_user_is_who_speaks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "columns", ["ts,user,text", "Created At,User,Text", "createdAt,user_name,Message", "SENT_AT,Sender,body"]
+)
+def test_in_a_table_columns_are_known_however_they_are_spelt(tmp_path: Path, columns: str) -> None:
     """Proves: MOVE-1."""
     path = tmp_path / "chat.csv"
-    path.write_text("ts,user,text\n1700000000.000100,ann,Tea.\n", encoding="utf-8")
+    path.write_text(f"{columns}\n1700000000.000100,ann,Tea.\n", encoding="utf-8")
     ((_, record),) = read_records(path, "auto")
-    assert isinstance(record, Record) and record.author == "ann"
+    assert isinstance(record, Record) and (record.text, record.author, record.attributes) == ("Tea.", "ann", {})
+    assert record.created_at is not None and record.created_at.year == 2023

@@ -115,6 +115,7 @@ def test_every_provider_tells_the_same(given: list[Any]) -> None:
         ([{"type": "text", "text": {"value": "In Oslo.", "annotations": []}}], "In Oslo."),
         ([Part(text="In Oslo.")], "In Oslo."),
         ({"text": "In Oslo."}, "In Oslo."),
+        ({"role": "model", "parts": [{"text": "In Oslo."}]}, "In Oslo."),
         ([{"type": "input_audio", "transcript": "In Oslo."}], "In Oslo."),
         ([{"kind": "text", "text": "In Oslo."}, "Now."], "In Oslo.\nNow."),
         ([{"type": "thinking", "thinking": "Hm.", "text": "Hm."}], ""),
