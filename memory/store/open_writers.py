@@ -6,6 +6,7 @@ import logging
 import os
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
@@ -20,6 +21,7 @@ from recall_loop.memory.store.recovery.repair import check_embedder
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables.attribute_index import checked_paths, indexed_paths
 from recall_loop.memory.store.tables.database import DatabaseDamagedError
+from recall_loop.memory.store.tables.versions import DEFAULT_HISTORY_DAYS
 from recall_loop.state.errors import InvalidInputError, RecallError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def _real(folder: Path) -> Path:
 
 
 def _begin(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSession:
-    return StoreSession(open_place(place, embedder, how), embedder, how.history_days, how.retention)
+    days = DEFAULT_HISTORY_DAYS if isinstance(how.history_days, EllipsisType) else how.history_days
+    return StoreSession(open_place(place, embedder, how), embedder, days, how.retention or ())
 
 
 def _open_whole(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSession:
@@ -138,7 +141,7 @@ def _sweep(session: StoreSession) -> None:
 
 
 def _check_options(session: StoreSession, embedder: Embedder, how: OpenOptions) -> None:
-    """Check that who joins an open store wants it as it is open.
+    """Check that who joins an open store wants it as it is open, as far as anything is stated.
 
     Raises:
         EmbedderMismatchError: it has another embedder.
@@ -152,10 +155,11 @@ def _check_options(session: StoreSession, embedder: Embedder, how: OpenOptions) 
         key = None if how.server is None else how.server.api_key
         if key not in (None, files.api_key) and files.chroma_folder is None:
             raise InvalidInputError("api_key", "another key", f"the one with which {files.place} is open for writing")
-    options: dict[str, tuple[object, object]] = {
-        "history_days": (how.history_days, session.history_days),
-        "retention": (how.retention, session.retention),
-    }
+    options: dict[str, tuple[object, object]] = {}
+    if not isinstance(how.history_days, EllipsisType):
+        options["history_days"] = (how.history_days, session.history_days)
+    if how.retention is not None:
+        options["retention"] = (how.retention, session.retention)
     if how.attributes is not None:
         options["indexed_attributes"] = (sorted(checked_paths(how.attributes)), sorted(indexed_paths(session.database)))
     for name, (wanted, present) in options.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Self, Union
 
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
@@ -52,16 +53,16 @@ class MemoryStore(OpenStore):
         url: str | ChromaServer | None = None,
         move: bool = False,
         defer: bool = False,
-        history_days: int | None = DEFAULT_HISTORY_DAYS,
+        history_days: int | EllipsisType | None = ...,
         indexed_attributes: Iterable[str] | None = None,
-        retention: Iterable[RetentionRule] = (),
+        retention: Iterable[RetentionRule] | None = None,
         progress: ProgressCallback | None = None,
     ) -> Self:
         """Open the store in folder `path`, repairing it after a crash if necessary; or one in PostgreSQL (HOST-1).
 
         A folder has one writer. Within the process that has it open for writing, further opens share it, and the last
-        one to be closed closes it; they must agree on the embedder and all options. `re_embed`, `move` and `defer` need
-        the folder exclusively. A relative path or a link is resolved once, by this call.
+        one to be closed closes it; they must agree on the embedder and every option that is given. `re_embed`, `move`
+        and `defer` need the folder exclusively. A relative path or a link is resolved once, by this call.
 
         Args:
             path: the store's folder, or the address of a PostgreSQL database, `postgresql://user@host/database`, with
@@ -78,9 +79,9 @@ class MemoryStore(OpenStore):
             move: make `url` the store's server, whatever it was before.
             defer: leave Chroma unopened and unrepaired until it is needed, for a rebuild that follows.
             history_days: days (up to 36,500) to keep each change of a record as a version for `history`; 0 = no
-                versions, None = no new ones.
-            retention: rules for records that sweeps erase. The first open for writing begins with a sweep
-                (`maintenance.sweep`).
+                versions, None = no new ones; absent = 30, or as this process has the folder open.
+            retention: rules for records that sweeps erase; absent = none, or those with which this process has the
+                folder open. The first open for writing begins with a sweep (`maintenance.sweep`).
             indexed_attributes: paths of attributes to index for filters, at most 32: other indexes are dropped, and new
                 ones are built from the existing records. None = those that the store has; a reader always uses those.
             progress: called while `re_embed` embeds, with (records embedded, records in all): at the start, including
@@ -99,7 +100,8 @@ class MemoryStore(OpenStore):
             UnsupportedOptionError: an address is given, and the extra `postgres` isn't installed, or it is one of
                 another database.
         """
-        days, rules = check_history_days(history_days), check_rules(retention)
+        days = history_days if isinstance(history_days, EllipsisType) else check_history_days(history_days)
+        rules = None if retention is None else check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
         paths = None if indexed_attributes is None else checked_paths(indexed_attributes)
         how = OpenOptions(server, create, read_only, re_embed, move, defer, paths, progress, days, rules)
@@ -126,6 +128,7 @@ class MemoryStore(OpenStore):
         Raises:
             InvalidInputError: neither `path` nor the settings name a place.
         """
+        given = settings.model_fields_set
         return cls.open(
             path or settings.store_path or "",
             embedder=as_embedder(embedder, settings),
@@ -135,9 +138,9 @@ class MemoryStore(OpenStore):
             url=server_from_settings(settings),
             move=move,
             defer=defer,
-            history_days=settings.history_days,
+            history_days=settings.history_days if "history_days" in given else ...,
             indexed_attributes=settings.indexed_attributes,
-            retention=settings.retention,
+            retention=settings.retention if "retention" in given else None,
             progress=progress,
         )
 

@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How a store is opened; see `MemoryStore.open`."""
+    """How a store is opened, as given; see `MemoryStore.open`."""
 
     server: ChromaServer | None
     create: bool
@@ -55,8 +56,8 @@ class OpenOptions:
     defer: bool
     attributes: Iterable[str] | None
     progress: recovery.ProgressCallback | None
-    history_days: int | None
-    retention: tuple[RetentionRule, ...]
+    history_days: int | EllipsisType | None
+    retention: tuple[RetentionRule, ...] | None
 
 
 def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = None) -> OpenStoreFiles:

@@ -22,6 +22,7 @@ from recall_loop.state.errors import (
     StoreUnusableError,
 )
 from recall_loop.state.scope import RetentionRule, Scope
+from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 from tests.processes.forked_process import run_forked
 
@@ -145,9 +146,9 @@ def test_options_that_differ_are_named(tmp_path: Path) -> None:
             MemoryStore.open(tmp_path, embedder=OtherEmbedder())
         for field, wanted, words in (
             ("history_days", {"history_days": 3}, "9, as this process has .* open for writing"),
-            ("retention", {"history_days": 9, "retention": [rule]}, r"\(\), as this process"),
-            ("indexed_attributes", {"history_days": 9, "indexed_attributes": ["age"]}, r"\['team'\], as this"),
-            ("url", {"history_days": 9, "url": "http://127.0.0.1:9"}, "keeps its vectors in its own folder"),
+            ("retention", {"retention": [rule]}, r"\(\), as this process"),
+            ("indexed_attributes", {"indexed_attributes": ["age"]}, r"\['team'\], as this"),
+            ("url", {"url": "http://127.0.0.1:9"}, "keeps its vectors in its own folder"),
         ):
             with pytest.raises(InvalidInputError, match=words) as refused:
                 opened(tmp_path, **wanted)
@@ -155,6 +156,20 @@ def test_options_that_differ_are_named(tmp_path: Path) -> None:
         with opened(tmp_path, history_days=9, indexed_attributes=["team"]):
             pass
         assert store.upsert([{"text": "one"}])[0].status == "created"
+    assert_free(tmp_path)
+
+
+def test_options_that_are_not_given_are_those_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: STORE-4. A setting counts as given where an argument or the environment states it."""
+    stated = Settings(history_days=9, retention=(RetentionRule(older_than_days=3),))
+    with Memory(tmp_path, settings=stated, embedder=WordHashEmbedder()) as memory:
+        for other in (opened(tmp_path), MemoryStore.from_settings(Settings(), tmp_path, embedder=WordHashEmbedder())):
+            other.upsert([{"id": "a", "text": "one"}])
+            other.close()
+        assert [record.text for record in memory.list().records] == ["one"]
+        monkeypatch.setenv("RECALL_LOOP_HISTORY_DAYS", "30")
+        with pytest.raises(InvalidInputError, match="history_days: got 30; allowed: 9"):
+            MemoryStore.from_settings(Settings(), tmp_path, embedder=WordHashEmbedder())
     assert_free(tmp_path)
 
 
