@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
 def _add(systems: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = systems.add_parser(name, help=words, description=_DESCRIPTION, epilog=_EXAMPLE)
     parser.add_argument("source", type=Path, metavar="SOURCE", help=words)
-    add_store_option(parser)
+    add_store_option(parser, writes=True)
     add_tenant_option(parser)
     for owner in ("user", "agent", "group"):
         parser.add_argument(f"--{owner}", metavar="ID", help=f"{owner} of items that name none (default: none)")

@@ -78,7 +78,7 @@ def add_parser(subparsers: Any) -> None:
         help="files in UTF-8 (tables also as Excel saves them), ZIP exports, folders of either, or - for standard "
         "input",
     )
-    add_store_option(parser)
+    add_store_option(parser, writes=True)
     add_tenant_option(parser)
     add(
         "--format",

@@ -44,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "mcp", help="serve the memory over the Model Context Protocol", description=_DESCRIPTION, epilog=_EXAMPLE
     )
-    add_store_option(parser)
+    add_store_option(parser, writes=True)
     parser.add_argument("--read-only", action="store_true", default=None, help="offer no tool that writes")
     add_model_options(parser)
     scope = parser.add_argument_group(

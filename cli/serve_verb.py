@@ -32,7 +32,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("serve", help="answer over HTTP", description=_DESCRIPTION, epilog=_EXAMPLE)
-    add_store_option(parser, "--chroma-url")
+    add_store_option(parser, "--chroma-url", writes=True)
     add_listen_options(parser)
     parser.add_argument(
         "--workers", metavar="N", help="processes, 1 to 64; several need a Chroma server, or PostgreSQL (default: 1)"

@@ -17,8 +17,8 @@ from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZ
 Group = argparse._ActionsContainer  # a parser, or a group of one
 
 
-def add_store_option(group: Group, *url_aliases: str) -> None:
-    """Add `--store` and `--url`, the latter under further names too."""
+def add_store_option(group: Group, *url_aliases: str, writes: bool = False) -> None:
+    """Add `--store` and `--url`, the latter under further names too, and `--wait` to what `writes`."""
     add = group.add_argument
     add(
         "--store",
@@ -34,6 +34,14 @@ def add_store_option(group: Group, *url_aliases: str) -> None:
         help="Chroma server that holds the vectors; a store remembers its own (default: $RECALL_LOOP_CHROMA_URL)",
     )
     add_embedder_option(group)
+    if writes:
+        add(
+            "--wait",
+            dest="writer_wait_seconds",
+            metavar="SECONDS",
+            help="how long to wait while another process writes to the folder "
+            "(default: $RECALL_LOOP_WRITER_WAIT_SECONDS, else 5)",
+        )
 
 
 def add_embedder_option(group: Group) -> None:
@@ -173,6 +181,7 @@ def add_action(
     *,
     stored: bool = True,
     tenant: bool = True,
+    writes: bool = False,
 ) -> argparse.ArgumentParser:
     """Add an action with its description, an example, and where its records are; return its parser."""
     parser: argparse.ArgumentParser = actions.add_parser(
@@ -180,7 +189,7 @@ def add_action(
     )
     parser.epilog = f"example:\n  {parser.prog} {example}"
     if stored:
-        add_store_option(parser)
+        add_store_option(parser, writes=writes)
     if tenant:
         add_tenant_option(parser)
     return parser

@@ -40,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("text", nargs="?", metavar="TEXT", help="text to store; - = standard input")
     what.add_argument("--file", type=Path, metavar="FILE", help="a JSON document of messages and records, UTF-8")
-    add_store_option(parser)
+    add_store_option(parser, writes=True)
     add_tenant_option(parser)
     whose = parser.add_argument_group("whose it is")
     add_owner_options(whose, "conversation it belongs to")

@@ -68,7 +68,7 @@ def _add_maintenance(actions: Any) -> None:
         actions, "verify", "check the store for damage; the exit code is 0 if it is sound, else 1", tenant=False
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
-    rebuild = add_action(actions, "rebuild", "rebuild the indexes", tenant=False)
+    rebuild = add_action(actions, "rebuild", "rebuild the indexes", tenant=False, writes=True)
     rebuild.add_argument(
         "--re-embed",
         action="store_true",
@@ -92,7 +92,7 @@ def _add_maintenance(actions: Any) -> None:
     backup = add_action(actions, "backup", words, example, tenant=False)
     backup.add_argument("target", metavar="TARGET", help="a folder that doesn't exist yet")
     add_json_option(backup)
-    add_action(actions, "compact", "rewrite the store's files without deleted data", tenant=False)
+    add_action(actions, "compact", "rewrite the store's files without deleted data", tenant=False, writes=True)
 
 
 def _add_list(actions: Any) -> None:
@@ -111,7 +111,7 @@ def _add_list(actions: Any) -> None:
 
 def _add_update(actions: Any) -> None:
     example = '--tenant acme m-17 text="I moved to Oslo." tags=["home"]'
-    update = add_action(actions, "update", "change some fields of a record", example)
+    update = add_action(actions, "update", "change some fields of a record", example, writes=True)
     update.add_argument("id", metavar="ID", help="id of the record")
     update.add_argument(
         "changes", nargs="+", metavar="FIELD=VALUE", help="a field and its new value: text, or JSON; null empties it"
@@ -120,7 +120,9 @@ def _add_update(actions: Any) -> None:
 
 
 def _add_delete(actions: Any) -> None:
-    delete = add_action(actions, "delete", "delete records", "--tenant acme --user u-5 --compact", tenant=False)
+    delete = add_action(
+        actions, "delete", "delete records", "--tenant acme --user u-5 --compact", tenant=False, writes=True
+    )
     add_tenant_option(delete, required=True)
     which = delete.add_mutually_exclusive_group(required=True)
     which.add_argument("--ids", nargs="+", metavar="ID", help="ids of the records")
@@ -136,10 +138,10 @@ def _add_delete(actions: Any) -> None:
 
 def _add_forgetting(actions: Any) -> None:
     words = "erase expired records, those selected by the setting `retention`, and old versions"
-    add_json_option(add_action(actions, "sweep", words, tenant=False))
+    add_json_option(add_action(actions, "sweep", words, tenant=False, writes=True))
     example = "--tenant acme --speech-acts acknowledgement --older-than-days 7 --dry-run"
     forget = add_action(
-        actions, "forget", "delete, or count, the records selected by the options", example, tenant=False
+        actions, "forget", "delete, or count, the records selected by the options", example, tenant=False, writes=True
     )
     add_tenant_option(forget, required=True)
     add_scope_options(forget)

@@ -42,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "chat", help="talk to a memory and see what it recalls", description=_DESCRIPTION, epilog=_EXAMPLE
     )
-    add_store_option(parser)
+    add_store_option(parser, writes=True)
     add_tenant_option(parser)
     add = parser.add_argument
     add("--user", dest="user_id", metavar="U", help="user whose memory is written and recalled (default: all)")

@@ -49,7 +49,9 @@ def add_parser(subparsers: Any) -> None:
     _add_score(actions)
     _add_search(actions)
     _add_show(actions)
-    migrate = add_action(actions, "migrate", "rewrite old records (`outcome.type`) in the new format", "--dry-run")
+    migrate = add_action(
+        actions, "migrate", "rewrite old records (`outcome.type`) in the new format", "--dry-run", writes=True
+    )
     migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
     add_json_option(migrate)
 
@@ -61,7 +63,9 @@ def _add_intake(actions: Any) -> None:
     convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
     _add_masking(convert)
-    add = add_action(actions, "add", "add runs to a store", "runs.jsonl --store ./my-memory --agent support")
+    add = add_action(
+        actions, "add", "add runs to a store", "runs.jsonl --store ./my-memory --agent support", writes=True
+    )
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: from each line)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
@@ -93,9 +97,8 @@ def _add_masking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_score(actions: Any) -> None:
-    score = add_action(
-        actions, "score", "score runs that have no learning value, or named ones again", "--pending --store ./my-memory"
-    )
+    words = "score runs that have no learning value, or named ones again"
+    score = add_action(actions, "score", words, "--pending --store ./my-memory", writes=True)
     score.add_argument(
         "ids",
         nargs="*",

@@ -56,6 +56,7 @@ class MemoryStore(OpenStore):
         history_days: int | EllipsisType | None = ...,
         indexed_attributes: Iterable[str] | None = None,
         retention: Iterable[RetentionRule] | None = None,
+        wait_seconds: float = 0,
         progress: ProgressCallback | None = None,
     ) -> Self:
         """Open the store in folder `path`, repairing it after a crash if necessary; or one in PostgreSQL (HOST-1).
@@ -82,6 +83,7 @@ class MemoryStore(OpenStore):
                 versions, None = no new ones; absent = 30, or as this process has the folder open.
             retention: rules for records that sweeps erase; absent = none, or those with which this process has the
                 folder open. The first open for writing begins with a sweep (`maintenance.sweep`).
+            wait_seconds: how long to wait for another process to close the folder, if it writes there.
             indexed_attributes: paths of attributes to index for filters, at most 32: other indexes are dropped, and new
                 ones are built from the existing records. None = those that the store has; a reader always uses those.
             progress: called while `re_embed` embeds, with (records embedded, records in all): at the start, including
@@ -92,7 +94,8 @@ class MemoryStore(OpenStore):
                 that of the server which the store belongs to;
                 `history_days` is out of range, a path of an attribute is none, or `retention` holds no rules; or one
                 of them isn't what this process has the folder open with.
-            StoreLockedError: another process has it open for writing, or this one has and can't share it.
+            StoreLockedError: another process has it open for writing, still after `wait_seconds`, or this one has and
+                can't share it.
             EmbedderMismatchError: it was made with another embedder.
             StoreReadOnlyError: the folder can't be written.
             StoreUnavailableError: there is no store, the path is a file, the store is damaged, or PostgreSQL can't be
@@ -104,7 +107,7 @@ class MemoryStore(OpenStore):
         rules = None if retention is None else check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
         paths = None if indexed_attributes is None else checked_paths(indexed_attributes)
-        how = OpenOptions(server, create, read_only, re_embed, move, defer, paths, progress, days, rules)
+        how = OpenOptions(server, create, read_only, re_embed, move, defer, paths, progress, days, rules, wait_seconds)
         return open_as(cls, checked_place(path), chosen, how)
 
     @classmethod
@@ -141,6 +144,7 @@ class MemoryStore(OpenStore):
             history_days=settings.history_days if "history_days" in given else ...,
             indexed_attributes=settings.indexed_attributes,
             retention=settings.retention if "retention" in given else None,
+            wait_seconds=settings.writer_wait_seconds,
             progress=progress,
         )
 

@@ -28,8 +28,8 @@ SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
 # A copy of Chroma's database that is being read, and the beginning of the names of folders that are kept aside.
 SALVAGE_FOLDER, ASIDE_FOLDER = "chroma.salvage", "chroma.aside-"
-# How often and how long a writer waits for the lock.
-_TRIES, _PAUSE_SECONDS = 3, 0.01
+# Who only looks whether a folder is locked has it for a moment; a writer always waits that long.
+_LOOK_SECONDS, _PAUSE_SECONDS = 0.03, 0.01
 CHROMA_DATABASE = "chroma.sqlite3"
 # SQLite's files beside a database.
 DATABASE_ENDINGS = ("-wal", "-shm", "")
@@ -84,9 +84,10 @@ else:
         fcntl.flock(stream, fcntl.LOCK_UN)
 
 
-def _acquire_soon(stream: BinaryIO) -> None:
-    """Lock a file; wait some moments for somebody who only looks whether it is locked."""
-    for _ in range(_TRIES):
+def _acquire_within(stream: BinaryIO, seconds: float) -> None:
+    """Lock a file as soon as nobody else has it; OSError where that takes longer than so many seconds."""
+    end = time.monotonic() + max(seconds, _LOOK_SECONDS)
+    while time.monotonic() < end:
         with suppress(OSError):
             acquire(stream)
             return
@@ -107,14 +108,14 @@ class WriterLock:
     """Held from construction until `release`, or until the process ends, however it ends.
 
     Raises:
-        StoreLockedError: somebody else writes this store; says which process, at once.
+        StoreLockedError: somebody else writes this store, and still does after `wait_seconds`; says which process.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wait_seconds: float = 0) -> None:
         path = folder / LOCK_FILE
         self._stream: BinaryIO = open(path, "a+b")  # noqa: SIM115  # held for the store's life
         try:
-            _acquire_soon(self._stream)
+            _acquire_within(self._stream, wait_seconds)
         except OSError as error:
             self._stream.seek(0)
             holder = self._stream.read(20).decode("ascii", "replace").strip()
@@ -122,9 +123,10 @@ class WriterLock:
             here = holder == str(os.getpid())
             process = f" (process {holder}{', this one' if here else ''})" if holder else ""
             through = "" if here else ", or write through that process if it serves"
+            still = f", still after {wait_seconds:g} s" if wait_seconds else ""
             raise StoreLockedError(
-                f"{folder}: another writer{process} has this store open; to write, wait until it closes{through}; "
-                f"to read only, open the store {HOW_TO_READ_ONLY}"
+                f"{folder}: another writer{process} has this store open{still}; to write, wait until it closes"
+                f"{through}; to read only, open the store {HOW_TO_READ_ONLY}"
             ) from error
         self._stream.seek(0)
         self._stream.truncate()

@@ -58,6 +58,7 @@ class OpenOptions:
     progress: recovery.ProgressCallback | None
     history_days: int | EllipsisType | None
     retention: tuple[RetentionRule, ...] | None
+    wait_seconds: float = 0
 
 
 def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = None) -> OpenStoreFiles:
@@ -84,7 +85,7 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
     if read_only:
         files = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:
-        files = _open_locked(path, embedder, given)
+        files = _open_locked(path, embedder, given, how.wait_seconds)
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
         check_server(files, given, move=how.move and not read_only)
@@ -213,12 +214,12 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
         raise StoreUnavailableError(f"{path}: holds the source of a Python package; name another folder for the store")
 
 
-def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> OpenStoreFiles:
+def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None, wait_seconds: float) -> OpenStoreFiles:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise StoreReadOnlyError(f"{path}: the folder can't be written; open it {HOW_TO_READ_ONLY}")
-        lock = WriterLock(path)
+        lock = WriterLock(path, wait_seconds)
     except PermissionError as error:
         raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
     except OSError as error:

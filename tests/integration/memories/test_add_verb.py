@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from recall_loop.cli.main import main
+from recall_loop.memory.store.files.store_files import WriterLock
 
 
 @pytest.fixture
@@ -104,3 +107,16 @@ def test_what_is_piped_in_is_kept_without_the_line_end_of_echo(place, capsys, mo
         monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
         assert main(["add", blank, "--store", place]) == 2
         assert "TEXT: got '" in capsys.readouterr().err
+
+
+def test_who_adds_waits_for_another_writer(place, capsys):
+    """Proves: STORE-4 (as long as `--wait` says; a lock is held by whoever opened the file, in whatever process)."""
+    Path(place).mkdir()
+    lock = WriterLock(Path(place))
+    assert main(["add", "One.", "--store", place, "--wait", "0.1"]) == 2
+    error = capsys.readouterr().err
+    assert "open, still after 0.1 s; to write, wait until it closes" in error and error.count("\n") == 1
+    leaving = Timer(0.2, lock.release)
+    leaving.start()
+    assert main(["add", "Two.", "--store", place]) == 0
+    leaving.join()
