@@ -77,6 +77,10 @@ class Parser(argparse.ArgumentParser):
         children = {id(child): child for child in self._verbs.choices.values()}
         return [leaf for child in children.values() for leaf in child.leaf_parsers()]
 
+    def options(self) -> list[argparse.Action]:
+        """Return what this parser takes."""
+        return list(self._actions)
+
     def parse_known_args(self, *given: Any, **options: Any) -> Any:
         """Parse arguments; what isn't known is an error of the verb that it was given to, whose help lists what is."""
         namespace, unknown = super().parse_known_args(*given, **options)
@@ -164,6 +168,7 @@ def build_parser(verbs: Sequence[str]) -> Parser:
         import_module(VERBS[verb]).add_parser(subparsers)
     for leaf in parser.leaf_parsers():
         add_log_options(leaf)
+        leaf.set_defaults(parser=leaf)
     return parser
 
 
@@ -175,6 +180,16 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
+    from recall_loop.cli.core.option_errors import named_by_option
+    from recall_loop.state.errors import InvalidInputError
+
+    try:
+        return _run(args)
+    except InvalidInputError as error:
+        raise (named_by_option(error, args, argv) or error) from None
+
+
+def _run(args: argparse.Namespace) -> int:
     from recall_loop.cli.core.common import read_settings, warn_of_unknown_variables
     from recall_loop.telemetry.logs import start_logging
 

@@ -64,7 +64,11 @@ class InvalidInputError(RecallError, ValueError):
 
     def within(self, place: str) -> InvalidInputError:
         """Return the same error of a field that stands in `place`; "" = where it is."""
-        return InvalidInputError(".".join(filter(None, (place, self.field))), _Words(self.value), self.allowed)
+        return self.renamed(".".join(filter(None, (place, self.field))))
+
+    def renamed(self, field: str) -> InvalidInputError:
+        """Return the same error under another name of the field."""
+        return InvalidInputError(field, _Words(self.value), self.allowed)
 
 
 class UnsupportedOptionError(InvalidInputError):

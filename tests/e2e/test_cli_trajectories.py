@@ -157,9 +157,9 @@ def test_search_finds_runs_with_and_without_contrasts(place: str, capsys: pytest
     [
         (["--success-threshold", "0.2"], "threshold"),
         (["--min-score", "2"], "score"),
-        (["--execution-status", "splendid"], "execution_status"),
-        (["--scope", "constellation"], "agent_id"),
-        (["--complexity", "hard"], "complexity_level"),
+        (["--execution-status", "splendid"], "--execution-status: got"),
+        (["--scope", "constellation"], "--agent: got nothing"),
+        (["--complexity", "hard"], "--complexity: got"),
         (["--limit", "1001"], "1 to 1000"),
         (["--filter", "colour=red"], "colour"),
     ],

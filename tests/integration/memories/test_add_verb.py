@@ -83,7 +83,7 @@ def test_a_record_is_changed_in_part(place, capsys):
         ([], "TEXT"),
         (["x", "--infer"], "infer"),
         (["  "], "TEXT"),
-        (["x", "--user", ""], "user_id"),
+        (["x", "--user", ""], "--user: got ''"),
         (["--file", "none.json"], "none.json"),
     ],
 )
