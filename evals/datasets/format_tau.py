@@ -23,6 +23,10 @@ from recall_loop.state.types import ContentType
 
 COLLECTION = "tau"
 _SUCCESS = 1.0
+_ALLOWED = (
+    "results of tau-bench or tau2-bench as published: a file, or a folder of *.json; `recall-loop trajectories add` "
+    "stores runs of other files"
+)
 _Id = str | int
 
 
@@ -82,6 +86,8 @@ class _AgentRun:
 def read_tau(path: Path) -> RawDataset:
     """Read a file, or all `*.json` of a folder; an `InvalidInputError` names file, item and field."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise InvalidInputError("data", str(path), _ALLOWED)
     gold: dict[str, list[str]] = {}
     for run in _runs(files):
         found = gold.setdefault(run.goal, [])

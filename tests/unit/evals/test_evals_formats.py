@@ -208,6 +208,10 @@ def test_what_is_no_data_set(tmp_path: Path) -> None:
         load_dataset(tmp_path, None, "squad")
     with pytest.raises(InvalidInputError, match="data: got"):
         load_dataset(tmp_path / "nowhere", None, "locomo")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "runs.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"data: got '.*runs'; allowed: results of tau.*trajectories add"):
+        load_dataset(tmp_path / "runs", None, "tau")
 
 
 def test_long_lists_are_read_item_by_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
