@@ -30,8 +30,8 @@ def describe_allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> s
     if part is None:
         return message
     if unknown:
-        names = _properties(part, schema)
-        near = nearest_name(str(error["loc"][-1]), names)
+        names, given = _properties(part, schema), str(error["loc"][-1])
+        near = _place_of(given, part, schema) or nearest_name(given, names)
         return f"known fields: {', '.join(names)}{f'; did you mean {near}?' if near else ''}"
     return describe_schema(part, schema) or message
 
@@ -45,6 +45,13 @@ def _properties(part: JsonSchema, schema: JsonSchema) -> list[str]:
     """Return the names of an object's fields; of alternatives all of theirs."""
     options = (_resolve(option, schema) for option in part.get("anyOf", ()))
     return [*part.get("properties", ()), *(name for option in options for name in option.get("properties", ()))]
+
+
+def _place_of(name: str, part: JsonSchema, schema: JsonSchema) -> str | None:
+    """Return where an object's fields have one of this name: `filters.tags`, where `tags` isn't a field itself."""
+    children = {field: _child(part, field, schema) for field in _properties(part, schema)}
+    inside = (field for field, child in children.items() if child is not None and name in _properties(child, schema))
+    return next((f"{field}.{name}" for field in inside), None)
 
 
 def describe_schema(part: JsonSchema, schema: JsonSchema) -> str:

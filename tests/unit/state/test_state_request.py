@@ -97,6 +97,12 @@ def test_unknown_filter_lists_the_known_ones() -> None:
     assert error.allowed == "known fields: " + ", ".join(Filters.model_fields)
 
 
+def test_a_filter_outside_filters_is_told_where_it_belongs() -> None:
+    """Proves: API-2."""
+    assert _refusal(tools_used=["bash"]).allowed.endswith("; did you mean filters.tools_used?")
+    assert _refusal(roles="user").allowed.endswith("known fields: " + ", ".join(RetrieveRequest.model_fields))
+
+
 def test_a_misspelt_field_is_told_its_name() -> None:
     assert _refusal(filters={"start_tim": "2024-01-02"}).allowed.endswith("; did you mean start_time?")
 
