@@ -20,7 +20,7 @@ from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.files.store_place import ALLOWED_PLACES, checked_place
 from recall_loop.state.display import format_count
-from recall_loop.state.errors import NOTHING, InvalidInputError, validate_model
+from recall_loop.state.errors import NOTHING, InvalidInputError, display_value, validate_model
 from recall_loop.state.schemas.schema_words import nearest_name
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
@@ -118,6 +118,13 @@ def open_as_it_is(settings: Settings) -> MemoryStore:
     from recall_loop.memory.store.store import MemoryStore
 
     return MemoryStore.from_settings(settings, store_path(settings), embedder=UnneededEmbedder(), read_only=True)
+
+
+def warn_of_empty_tenant(store: MemoryStore, tenant: str, filters: Filters | None = None) -> None:
+    """Say on standard error that a tenant has no record, if so: nothing found is what a mistyped name finds, too."""
+    if not store.count(Scope(tenant=tenant), filters or Filters(include_superseded=True)):
+        rest = " that passes the filters" if filters else "; `recall-loop store tenants` lists those that have"
+        sys.stderr.write(f"recall-loop: warning: tenant {display_value(tenant)} has no record{rest}\n")
 
 
 def check_readable(paths: Iterable[Path]) -> None:

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from recall_loop.cli.core.common import open_as_it_is, open_store, scope_from
+from recall_loop.cli.core.common import open_as_it_is, open_store, scope_from, warn_of_empty_tenant
 from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.screen import Screen, print_json
 from recall_loop.memory.intake.files.ingest import export_line
@@ -23,6 +23,8 @@ def list_records(args: argparse.Namespace, settings: Settings) -> int:
     filters = filters_from(args.filter, "--filter")
     with open_as_it_is(settings) as store:
         page = store.newest(scope_from(args, settings), filters, args.content_types, after=args.after, limit=args.limit)
+        if not page:
+            warn_of_empty_tenant(store, settings.tenant)
     if args.json:
         print_json({"records": [json.loads(export_line(record)) for record in page], "after": page.after})
         return 0

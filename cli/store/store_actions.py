@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from recall_loop.cli.core.common import atomic_output, open_as_it_is, open_store, scope_from, store_path
+from recall_loop.cli.core.common import (
+    atomic_output,
+    open_as_it_is,
+    open_store,
+    scope_from,
+    store_path,
+    warn_of_empty_tenant,
+)
 from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.progress_bars import Advance, progress_bar, rebuild_progress
 from recall_loop.cli.core.run_rendering import format_minute
@@ -22,7 +28,7 @@ from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.recovery.verify import verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
-from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, display_value, validate_model
+from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
@@ -41,6 +47,7 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
         rows |= _vector_search(info)
+        warn_of_empty_tenant(store, settings.tenant)
     screen = Screen()
     for name, value in {**rows, **counts, "records": sum(counts.values())}.items():
         screen.line(f"{name:<13} {value:,}" if isinstance(value, int) else f"{name:<13} {value}")
@@ -91,9 +98,8 @@ def export(args: argparse.Namespace, settings: Settings) -> int:
     with open_as_it_is(settings) as store, atomic_output(args.output) as out:
         for line in export_lines(store, Scope(tenant=settings.tenant), filters):
             out.write((line if args.output else sanitize_json(line)) + "\n")
-    if not line:  # a mistyped tenant's backup would look like any other
-        reached = "" if filters is None else " that passes the filters"
-        sys.stderr.write(f"recall-loop: warning: tenant {display_value(settings.tenant)} has no record{reached}\n")
+        if not line:
+            warn_of_empty_tenant(store, settings.tenant, filters)
     return 0
 
 
@@ -179,6 +185,8 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
     ids, scope = _ids(args), scope_from(args, settings)
     with open_store(settings) as store:
         deleted = store.erase(scope) if ids is None else store.delete(ids, tenant=scope.tenant)
+        if not deleted:
+            warn_of_empty_tenant(store, scope.tenant)
         if args.compact:
             _compact(store)
     missing = 0 if ids is None else len(ids) - deleted
@@ -221,6 +229,8 @@ def forget(args: argparse.Namespace, settings: Settings) -> int:
             content_types=args.content_types,
             dry_run=args.dry_run,
         )
+        if not report.records:
+            warn_of_empty_tenant(store, settings.tenant)
     if args.json:
         print_json({"records": report.records, "by_kind": dict(report.by_kind), "dry_run": report.dry_run})
         return 0

@@ -101,10 +101,25 @@ def test_export_goes_to_stdout_or_a_new_file(place: str, tmp_path: Path, capsys:
 
 def test_an_export_without_a_record_says_so(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Else a mistyped tenant's backup would look like any other. Proves: STORE-2."""
-    for options, words in (([], "no record"), (["--filter", "label=nothing"], "no record that passes the filters")):
+    for options, words in (
+        ([], "no record; `recall-loop store tenants` lists those that have"),
+        (["--filter", "label=nothing"], "no record that passes the filters"),
+    ):
         assert main(["store", "export", "--store", place, "--tenant", "acmee", *options]) == 0
         printed = capsys.readouterr()
         assert (printed.out, printed.err) == ("", f"recall-loop: warning: tenant 'acmee' has {words}\n")
+
+
+@pytest.mark.parametrize(
+    "action", [["list"], ["info"], ["delete", "--all"], ["delete", "--ids", "a"], ["forget", "--types", "message"]]
+)
+def test_an_action_that_finds_nothing_under_a_mistyped_tenant_says_so(
+    place: str, action: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: STORE-2. A tenant that has records is told nothing."""
+    for tenant, warned in (("acmee", True), ("acme", False)):
+        assert main(["store", *action, "--store", place, "--tenant", tenant]) == 0
+        assert (f"tenant {tenant!r} has no record; " in capsys.readouterr().err) is warned
 
 
 def test_what_embeds_nothing_reads_a_store_of_any_embedder(
