@@ -40,7 +40,7 @@ def add_store_option(group: Group, *url_aliases: str, writes: bool = False) -> N
             dest="writer_wait_seconds",
             metavar="SECONDS",
             help="how long to wait while another process writes to the folder "
-            "(default: $RECALL_LOOP_WRITER_WAIT_SECONDS, else 5)",
+            "(default: $RECALL_LOOP_WRITER_WAIT_SECONDS, else 10)",
         )
 
 

@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         300.0, ge=0, le=86_400, description="Seconds between sweeps of the service; 0 = only at its start."
     )
     writer_wait_seconds: FiniteFloat = Field(
-        5.0, ge=0, le=86_400, description="Seconds to wait for another process that writes to the store's folder."
+        10.0, ge=0, le=86_400, description="Seconds to wait for another process that writes to the store's folder."
     )
     tenant: Identifier = Field("default", description="Tenant of requests that don't name one.")
     indexed_attributes: Annotated[IndexedAttributes | None, NoDecode] = Field(

@@ -10,6 +10,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
+from recall_loop.memory.store.chroma.chroma_clients import load_ahead
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
@@ -85,6 +86,8 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
     if read_only:
         files = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:
+        if not how.defer:
+            load_ahead()  # not with the lock in hand, for which others wait
         files = _open_locked(path, embedder, given, how.wait_seconds)
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
