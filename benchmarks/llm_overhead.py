@@ -1,12 +1,12 @@
-"""What the door to a chat model costs by itself.
+"""The overhead of the client of a chat model.
 
     python benchmarks/llm_overhead.py [--asks N] [--prompt-tokens N] [--json]
 
-The model answers at once, inside the process, so the time of an ask is what the door and LangChain around the model
-take; the model's own time is measured inside the model and taken off. Beside it stands the same model asked by
-LangChain alone, `model.with_structured_output(schema, include_raw=True).invoke(messages)`, without limits, timeout,
-validation or fallback: made for each ask, as a script would, and made once. `native` is LangChain's structured
-output by a tool's call, `prompt` a model that has none. The goal is a p50 of the door below 5 ms.
+The model answers at once, inside the process, so the time of a request is that of the client and of LangChain around
+the model; the model's own time is measured inside the model and subtracted. For comparison, LangChain alone asks the
+same model, `model.with_structured_output(schema, include_raw=True).invoke(messages)`, without limits, timeout,
+validation or fallback: created for each request, as a script would, and created once. `native` is LangChain's
+structured output by a tool call, `prompt` a model without it. The goal is a p50 of the client below 5 ms.
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ def measure(asks: int, tokens: int) -> dict[str, list[float]]:
     tools, plain = InstantToolModel(), InstantModel()
     once = tools.with_structured_output(schema, include_raw=True)
 
-    def through(door: ChatClient) -> None:
-        reply = door.ask(prompt, PlanReply, LIMITS)
+    def through(client: ChatClient) -> None:
+        reply = client.ask(prompt, PlanReply, LIMITS)
         assert reply.value is not None, reply.failure
 
     by_tools, by_prompt = ChatClient(tools), ChatClient(plain)
     return {
-        "door.ask, native": timed(tools, lambda: through(by_tools), asks),
-        "door.ask, prompt": timed(plain, lambda: through(by_prompt), asks),
+        "client.ask, native": timed(tools, lambda: through(by_tools), asks),
+        "client.ask, prompt": timed(plain, lambda: through(by_prompt), asks),
         "LangChain alone, made for each ask": timed(
             tools, lambda: tools.with_structured_output(schema, include_raw=True).invoke(messages), asks
         ),
@@ -130,7 +130,7 @@ def measure(asks: int, tokens: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Own time of the door to a chat model.")
+    parser = argparse.ArgumentParser(description="Overhead of the client of a chat model.")
     parser.add_argument("--asks", type=int, default=300)
     parser.add_argument("--prompt-tokens", type=int, default=2000)
     parser.add_argument("--json", action="store_true")

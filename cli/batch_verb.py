@@ -143,16 +143,16 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
         from recall_loop.graph.batch.ray_engine import RayCluster
 
         if args.workers is not None:
-            raise InvalidInputError("--workers", args.workers, "none with --engine ray, which takes --actors")
+            raise InvalidInputError("--workers", args.workers, "only without --engine ray, which takes --actors")
         return RayCluster(args.address, *(() if args.actors is None else (args.actors,)))
     for option in ("address", "actors"):
         if getattr(args, option) is not None:
-            raise InvalidInputError(f"--{option}", getattr(args, option), "none without --engine ray")
+            raise InvalidInputError(f"--{option}", getattr(args, option), "only with --engine ray")
     return None
 
 
 def _default_workers(args: argparse.Namespace, total: int, store: MemoryStore, settings: Settings) -> int:
-    """Return how many processes are worth starting for what an earlier run has left to do."""
+    """Return how many processes are worth starting for the remaining requests."""
     from recall_loop.graph.batch.batch_engines import multiprocess_blocker
     from recall_loop.graph.batch.batch_requests import count_requests
     from recall_loop.memory.store.embed.embedder_factory import available_processors

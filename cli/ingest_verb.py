@@ -118,7 +118,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         check_readable([] if path.is_dir() else [path])
         examine_file(path, args.format, owner)
 
-    readable = files.readable(examine)  # a file of another kind is told before anything is written
+    readable = files.readable(examine)  # an unsupported file is reported before anything is written
     if args.dry_run:
         rejected = _show_all(files, readable, args.format, owner)
     else:

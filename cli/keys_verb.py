@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
     revoke = actions.add_parser("revoke", help="revoke a key")
     revoke.add_argument("id", metavar="ID", help="id of the key, as `list` shows it")
     for action in (add, listing, rotate, revoke):
-        action.add_argument("--keys", metavar="FILE", help="file of the keys (default: $RECALL_LOOP_SERVICE_KEYS_FILE)")
+        action.add_argument("--keys", metavar="FILE", help="file of API keys (default: $RECALL_LOOP_SERVICE_KEYS_FILE)")
 
 
 def run(args: argparse.Namespace, _: Settings) -> int:
@@ -94,7 +94,7 @@ def _print_new(key: Key, secret: str) -> None:
     """Print the secret alone on standard output, so that a script can take it."""
     sys.stdout.write(f"{secret}\n")
     sys.stdout.flush()
-    sys.stderr.write(f"key {key.id}: tenant {key.tenant!r}, role {key.role.value}; shown this once\n")
+    sys.stderr.write(f"key {key.id}: tenant {key.tenant!r}, role {key.role.value}; it is shown only once\n")
 
 
 def _revoke(args: argparse.Namespace, path: Path) -> None:

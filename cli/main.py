@@ -43,7 +43,7 @@ VERBS = {
     "calibrate": "recall_loop.cli.evals.calibrate_verb",
 }
 FAILED, BROKEN_PIPE = 2, 141
-# Their event loops end in order by themselves.
+# These commands shut down their event loops themselves.
 _WITH_LOOPS = (["serve"], ["mcp"])
 
 _EPILOG = """\
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
         return list(self._actions)
 
     def parse_known_args(self, *given: Any, **options: Any) -> Any:
-        """Parse arguments; what isn't known is an error of the verb that it was given to, whose help lists what is."""
+        """Parse arguments; an unknown one is an error of its command, whose help lists the known ones."""
         namespace, unknown = super().parse_known_args(*given, **options)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -98,7 +98,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{error.message}; did you mean `{'` or `'.join(meant)}`?") from error
 
     def _meant(self, name: str) -> list[str]:
-        """Return the commands that a name without a verb of its own may stand for: `list` is an action of `store`."""
+        """Return the commands that an unknown name may mean: `list` is an action of `store`."""
         from recall_loop.state.schemas.schema_words import nearest_name
 
         actions = [leaf.prog for leaf in self.leaf_parsers() if leaf.prog.endswith(f" {name}")]
@@ -123,7 +123,7 @@ class _Version(argparse.Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # to the process's end
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
     if sys.stdout is None:
         return _print_error("standard output is closed")
     _escape_unencodable()
@@ -222,6 +222,6 @@ def _print_error(message: str) -> int:
 
 def _handle_broken_pipe() -> int:
     """Leave quietly when the reader of a pipe has left, as `head` does."""
-    with suppress(OSError, ValueError):  # no real file behind it: then nothing is left to flush either
+    with suppress(OSError, ValueError):  # not a real file: there is nothing left to flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE

@@ -111,7 +111,7 @@ def _build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequ
     if args.stream and not args.json:
         fields["debug"] = True
     request = model_from(args, RetrieveRequest, **fields)
-    scope_from(args, settings)  # options that don't fit together are refused before a store is opened
+    scope_from(args, settings)  # incompatible options are rejected before a store is opened
     return request
 
 

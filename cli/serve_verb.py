@@ -48,13 +48,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until told to end, also while the service starts; 2 where the process that writes can't begin."""
+    """Serve until told to end, also while the service starts; return 2 if the writer process can't start."""
     from recall_loop.cli.core.common import store_path
     from recall_loop.cli.core.interruptions import end_if_terminated
     from recall_loop.memory.store.files.store_place import shown_place
 
     store, config = store_path(settings), _config(args)
-    _tell(f"opening {shown_place(store)} and loading the embedder")  # what is imported next takes seconds too
+    _report(f"opening {shown_place(store)} and loading the embedder")  # the following imports take seconds too
     from recall_loop.service.process.lifecycle import NO_KEYS_WARNING
     from recall_loop.service.serving import serve
     from recall_loop.service.workers.supervisor import WriterStartError
@@ -64,17 +64,17 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         host, port = sock.getsockname()[:2]
         address = f"[{host}]" if ":" in host else host
         if config.keys_file is None:
-            _tell(f"WARNING: {NO_KEYS_WARNING}")
-        _tell(f"serving {shown_place(store)} at http://{address}:{port}")
+            _report(f"WARNING: {NO_KEYS_WARNING}")
+        _report(f"serving {shown_place(store)} at http://{address}:{port}")
 
     try:
         serve(config, settings, access_log=args.access_log, announce=announce)
     except WriterStartError:
-        return 2  # that process has said why
+        return 2  # that process has reported the reason
     return 0
 
 
-def _tell(words: str) -> None:
+def _report(words: str) -> None:
     sys.stderr.write(f"recall-loop: {words}\n")
     sys.stderr.flush()
 
@@ -83,5 +83,5 @@ def _config(args: argparse.Namespace) -> ServiceConfig:
     from recall_loop.service.core.config import ServiceConfig
 
     config = ServiceConfig(**given_fields(args, ServiceConfig.model_fields))
-    # Asked to serve a store, the service fails rather than quietly go without writing.
+    # When asked to serve a store, the service fails rather than silently becoming read-only.
     return config if config.read_only is not None else config.model_copy(update={"read_only": False})

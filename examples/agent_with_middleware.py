@@ -19,11 +19,11 @@ from recall_loop import Memory
 
 
 class Remembering(AgentMiddleware):
-    """Gives the model what memory holds on the last question, and keeps what was said.
+    """Gives the model the memories about the last question, and stores the user's messages.
 
     Args:
         memory: the memory.
-        user_id: whose memory it is; comes from the program, never from the model.
+        user_id: owner of the memory; set by the program, never by the model.
     """
 
     def __init__(self, memory: Memory, user_id: str) -> None:
@@ -48,19 +48,19 @@ class Remembering(AgentMiddleware):
         return request.override(system_message=SystemMessage(f"{before}\n\n{recalled}".strip()))
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        """Keep what the user has said in this turn."""
+        """Store the user's message of this turn."""
         if said := _last_said(state["messages"]):
             self._memory.add(said, user_id=self._user)
 
 
 def _last_said(messages: Sequence[BaseMessage]) -> HumanMessage | None:
-    """Return the user's last message; None where it has no words, as a picture has none."""
+    """Return the user's last message; None if it has no text, such as a picture."""
     last = next((one for one in reversed(messages) if isinstance(one, HumanMessage)), None)
     return last if last and last.text.strip() else None
 
 
 class Scripted(FakeMessagesListChatModel):
-    """A model that shows what it was given."""
+    """A model that echoes its input."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
         told = [str(one.content) for one in messages if isinstance(one, SystemMessage)]
@@ -74,7 +74,7 @@ def agent(memory: Memory, user_id: str, model: BaseChatModel) -> Any:
 
 
 def main() -> None:
-    """Say something on one day, and ask on another; somebody else's agent knows nothing of it."""
+    """State something on one day and ask on another; another user's agent knows nothing about it."""
     with Memory() as memory:
         for user, line in (
             ("ann", "Tamme services the engine of the launch in March."),

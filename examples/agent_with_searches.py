@@ -28,10 +28,10 @@ FACTS: list[dict[str, Any]] = [
 
 
 class Scripted(FakeMessagesListChatModel):
-    """A model that says what it was told to say."""
+    """A model with scripted replies."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        """Take any tools."""
+        """Accept any tools."""
         return self
 
 
@@ -49,7 +49,7 @@ def script() -> Scripted:
 
 
 def whose(config: RunnableConfig) -> Scope:
-    """Return whose memory a call may read: said by the program for each run, never by the model."""
+    """Return the owner whose memory a call may read: set by the program for each run, never by the model."""
     return Scope(tenant="boat-club", user_id=config["configurable"]["user_id"])
 
 
@@ -59,7 +59,7 @@ def agent(store: MemoryStore, model: BaseChatModel) -> Any:
 
 
 def main() -> None:
-    """Ask a question on Ann's behalf; what Bo told stays Bo's."""
+    """Ask a question on Ann's behalf; Bo's memories stay private."""
     with MemoryStore.in_memory() as store:
         store.upsert(FACTS, tenant="boat-club")
         output = agent(store, script()).invoke(

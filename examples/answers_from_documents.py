@@ -1,4 +1,4 @@
-"""An app that answers from documents, with `RecallLoopRetriever` where any LangChain retriever would stand.
+"""An app that answers from documents, with `RecallLoopRetriever` in place of any LangChain retriever.
 
 Run it with `python examples/answers_from_documents.py`. A scripted model stands in for a real one, so that it needs no
 key.

@@ -1,7 +1,7 @@
 """A plain chat graph with a memory: recall as a node, an answer from its context block, remember as a node.
 
-Run it with `python examples/chat_that_recalls.py`. It needs no model and no key: the answering node stands for a chat
-model and shows what a model would be given.
+Run it with `python examples/chat_that_recalls.py`. It needs no model and no key: the answering node replaces a chat
+model and shows the input of a model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def chat_graph(store: MemoryStore) -> Any:
 
 
 def main() -> None:
-    """Say something in one thread, and ask for it in another."""
+    """State something in one thread, and ask about it in another."""
     with MemoryStore.in_memory() as store:
         chat = chat_graph(store)
         for thread, line in (

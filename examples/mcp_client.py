@@ -20,7 +20,7 @@ def text_of(result: Any) -> str:
 
 
 async def talk(store: str) -> None:
-    """Keep something, ask for it, read it as a resource, and look at the prompt."""
+    """Store something, ask for it, read it as a resource, and show the prompt."""
     arguments = ["-m", "recall_loop.cli", "mcp", "--store", store, "--user", "ann"]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with Client(command) as client:

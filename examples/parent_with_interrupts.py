@@ -25,7 +25,7 @@ from recall_loop import MemoryStore, build_graph, remember
 
 @dataclass
 class Desk:
-    """The parent's context. Of it the memory's nodes read what is named like theirs: tenant and user_id."""
+    """The parent's context. The memory's nodes read the fields with their names: tenant and user_id."""
 
     tenant: str
     user_id: str
@@ -33,7 +33,7 @@ class Desk:
 
 
 class Ticket(TypedDict, total=False):
-    """The parent's state; `context` and `facts` are what it wants of recall, `remembered` of remember."""
+    """The parent's state; `context` and `facts` come from recall, `remembered` from remember."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     number: int
@@ -43,13 +43,13 @@ class Ticket(TypedDict, total=False):
 
 
 def approve(state: Ticket) -> dict[str, Any]:
-    """Wait for a person's word on what was recalled."""
+    """Wait for a person's approval of the recalled facts."""
     verdict = interrupt({"ticket": state["number"], "recalled": [fact["text"] for fact in state["facts"]]})
     return {"messages": [HumanMessage(f"Approved: {verdict}", name="clerk")]}
 
 
 def reply(state: Ticket, runtime: Runtime[Desk]) -> dict[str, Any]:
-    """Answer from what was recalled."""
+    """Answer from the recalled facts."""
     best = state["facts"][0]["text"]
     return {"messages": [AIMessage(f"{best} {runtime.context.signature}")]}
 

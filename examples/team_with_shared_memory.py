@@ -1,4 +1,4 @@
-"""A supervisor with two agents of one group: what one of them learns, the other may read, and nobody else.
+"""A supervisor with two agents of one group: each can read what the other learns, and nobody else can.
 
 Run it with `python examples/team_with_shared_memory.py`. Scripted models stand in for real ones, so that it needs no
 key.
@@ -20,10 +20,10 @@ TENANT, GROUP = "boat-club", "crew"
 
 
 class Scripted(FakeMessagesListChatModel):
-    """A model that says what it was told to say."""
+    """A model with scripted replies."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        """Take any tools."""
+        """Accept any tools."""
         return self
 
 
@@ -33,11 +33,11 @@ def call(name: str, **arguments: Any) -> AIMessage:
 
 
 def note_tool(store: MemoryStore, agent_id: str) -> BaseTool:
-    """Return a tool that keeps a fact as the agent's, readable for its group."""
+    """Return a tool that stores a fact for the agent, readable by its group."""
 
     @tool
     def keep_fact(text: str) -> str:
-        """Keep a fact that the crew should know."""
+        """Store a fact that the crew should know."""
         record = {"kind": "fact", "text": text, "agent_id": agent_id, "agent_name": agent_id, "group_id": GROUP}
         (outcome,) = store.upsert([record], tenant=TENANT)
         return f"kept as {outcome.id}"
@@ -46,7 +46,7 @@ def note_tool(store: MemoryStore, agent_id: str) -> BaseTool:
 
 
 def sign_on(store: MemoryStore) -> None:
-    """Write who belongs to the crew: an agent is of the groups that its records name."""
+    """Define the crew: an agent belongs to the groups that its records name."""
     duties = {"mechanic": "The mechanic looks after engines.", "buyer": "The buyer orders parts."}
     store.upsert(
         [
@@ -66,7 +66,7 @@ def member(store: MemoryStore, agent_id: str, script: Sequence[AIMessage]) -> An
 
 
 def supervisor(store: MemoryStore) -> Any:
-    """Return the agent that gives the others their work."""
+    """Return the agent that assigns work to the others."""
     mechanic = member(
         store, "mechanic", [call("keep_fact", text="The launch needs a new impeller."), AIMessage("Noted.")]
     )
@@ -95,7 +95,7 @@ def supervisor(store: MemoryStore) -> Any:
 
 
 def main() -> None:
-    """Have the crew repair the launch; an agent of no group finds nothing."""
+    """Have the crew repair the launch; an agent outside the group finds nothing."""
     with MemoryStore.in_memory() as store:
         sign_on(store)
         output = supervisor(store).invoke({"messages": [HumanMessage("Get the launch ready.")]})

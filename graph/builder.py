@@ -49,7 +49,7 @@ def traced_node(name: str, node: GraphNode, resources: GraphResources) -> Callab
 
     def call(state: Mapping[str, Any], *, runtime: Runtime[Context]) -> dict[str, Any]:
         began = perf_counter()
-        # The first node is handed what the thread's last run left: its id isn't this run's.
+        # The first node receives the state of the thread's last run: its id isn't this run's.
         attributes = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
         try:
             with (
@@ -153,7 +153,7 @@ def build_graph(
         outputs: outputs to write to a parent graph's state and to return from a direct call: names of the result's keys
             and `messages`, or a mapping of them to the parent's keys. None = in a parent `messages`, or with
             output="state" every key of the result; in a direct call everything.
-        parts: what a retrieval is made of; measurements hand in others.
+        parts: the components of a retrieval; measurements pass others.
 
     Raises:
         InvalidInputError: a setting in the environment, the calibration file, `llm`, `store`, `output`, `inputs` or

@@ -6,7 +6,7 @@ import gc
 
 
 def freeze_heap() -> None:
-    """Take everything that is there by now, modules above all, out of Python's garbage collection.
+    """Exclude all existing objects, mainly modules, from Python's garbage collection.
 
     A full collection would go through all of it every hundred retrievals or so, while the whole process waits: for a
     tenth of a second on a slow machine. Only for a process of our own that holds nothing else.

@@ -95,7 +95,7 @@ class FactToKeep(BaseModel):
 
 
 class AddQuery(BaseModel):
-    """What is to be kept."""
+    """The statements or messages to store."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -43,7 +43,7 @@ _RESULTS = tuple(get_type_hints(ResultState))
 _OWN = tuple(get_type_hints(AgentState))
 _WANTED = "messages as LangChain takes them, or a question as text"
 _BY_SEND = "__pregel_push"
-# LangGraph's own channels of a graph.
+# LangGraph's own channels in a graph.
 _INTERNAL = ("__", "branch:", "join:")
 
 
@@ -94,7 +94,7 @@ class GraphCall:
         return cls(is_remote=in_node and not channels, channels=_of_state(channels))
 
     def held(self, key: str, given: Any) -> Any:
-        """Return what the parent's state has under a key: as its channel says, else as the input does."""
+        """Return the value of the parent's state under a key: from its channel, else from the input."""
         channel = self.channels.get(key)
         if channel is None:
             return _values(given, [key]).get(key)
@@ -175,7 +175,7 @@ class ParentKeys:
         }
         if call.is_node and _MESSAGES not in read:
             raise InvalidInputError(self.inputs[_MESSAGES], None, _WANTED)
-        # The id of the block is made of the question's, which is to be the same at each recall of a turn.
+        # The id of the block is derived from the question's, which must be the same at each recall of a turn.
         if call.is_node and _MESSAGES in read and self.inputs[_MESSAGES] == self.outputs.get(_MESSAGES):
             read[_MESSAGES] = with_ids(read[_MESSAGES])
         return _EnteredInput({name: values[name] for name in own if name in values} | read)
@@ -193,9 +193,9 @@ class ParentKeys:
                     raise InvalidInputError(f"{name}.{ours}", theirs, allowed)
 
     def _check_names(self, given: Any, call: GraphCall, inputs: Collection[str]) -> None:
-        """Check what is handed in by name: LangGraph drops a misspelt `user_id`, and everybody's memory is read.
+        """Check inputs passed by name: LangGraph drops a misspelt `user_id`, and everybody's memory would be read.
 
-        What a parent's own keys, or an earlier output, bring along is passed over.
+        A parent's own keys, and those of an earlier output, are ignored.
         """
         known = {*inputs, *_OWN, *self.outputs.values(), *call.channels}
         for name, value in (given if isinstance(given, Mapping) else getattr(given, "__dict__", {})).items():
@@ -219,7 +219,7 @@ class ParentKeys:
         written = {theirs: output[ours] for ours, theirs in self.outputs.items() if ours in output}
         asks_a_model = bool((output.get("metadata") or {}).get("llm"))
         if not self.are_named and output.get("answer") is None and not asks_a_model:
-            written.pop("answer", None)  # nothing here writes answers: the key, if the parent has one, is its own
+            written.pop("answer", None)  # this graph writes no answers: such a key belongs to the parent
         return {name: value for name, value in output.items() if name.startswith("__")} | written
 
 
@@ -245,7 +245,7 @@ def _check_unique(name: str, pairs: Mapping[str, str]) -> None:
 
 
 def _values(given: Any, names: Collection[str]) -> dict[str, Any]:
-    """Return what a state (a mapping, a dataclass or a model) has under `names`; None counts as absent."""
+    """Return the values of a state (a mapping, a dataclass or a model) under `names`; None counts as absent."""
     if isinstance(given, Mapping):
         found = {name: given.get(name) for name in names}
     else:
@@ -273,7 +273,7 @@ def _checked(ours: str, theirs: str, value: Any) -> Any:
 
 
 def _overwrites(value: Any) -> bool:
-    """Tell whether a value is to replace what a thread has, as an object of LangGraph's or as JSON."""
+    """Return whether a value replaces the thread's, as an object of LangGraph's or as JSON."""
     if isinstance(value, Mapping):
         return "__overwrite__" in (*value, value.get("type"))
     return isinstance(value, Overwrite)

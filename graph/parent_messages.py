@@ -18,7 +18,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from recall_loop.memory.parsing.chat_messages import is_recall_block
 from recall_loop.nodes.runtime.inputs import asking
 
-# What LangChain raises where something is no message.
+# LangChain's errors for values that aren't messages.
 NO_MESSAGES = (NotImplementedError, AttributeError, TypeError, ValueError, KeyError)
 _READER, _CALL = "__pregel_read", "__pregel_call"
 
@@ -34,9 +34,9 @@ def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
 
 
 def is_wrapped_node(graph: object, config: RunnableConfig | None) -> bool:
-    """Tell whether the node that LangGraph calls with `config` is `graph`, in a retry, a fallback or another binding.
+    """Return whether the node that LangGraph calls with `config` is `graph`, in a retry, a fallback or another binding.
 
-    The frames of the callers don't tell: an event loop runs each wrapper as a task of its own. LangGraph hands a node
+    The callers' frames don't show it: an event loop runs each wrapper as a task of its own. LangGraph hands a node
     a way to call others in its own task's name; no public way leads to that task.
     """
     call = ((config or {}).get("configurable") or {}).get(_CALL)
@@ -54,12 +54,12 @@ def _unwrapped(step: object) -> list[object]:
 
 
 def has_reducer(channel: Any) -> bool:
-    """Tell whether a channel combines what it is given with what it holds."""
+    """Return whether a channel combines new values with existing ones."""
     return callable(getattr(channel, "operator", None))
 
 
 def readable_thread(thread: list[Any]) -> list[Any]:
-    """Return a parent's thread with a question, if only one that asks nothing; what is no thread stays as it is."""
+    """Return a parent's thread with its question; anything that isn't a thread is unchanged."""
     try:
         return asking(convert_to_messages(thread))
     except NO_MESSAGES:

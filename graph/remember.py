@@ -34,7 +34,7 @@ from recall_loop.state.types import Identifier, Role
 if TYPE_CHECKING:
     pass
 
-# The facts' figures as the node returns them, by the extraction's own names.
+# The facts' counters as the node returns them, under the extraction's own names.
 _FACT_COUNTS = {
     **{name: name for name in ("created", "superseded", "withdrawn", "unsupported", "unread")},
     "llm_calls": "calls",
@@ -161,7 +161,7 @@ class _MessageRecorder:
         self._store = resources.store_for(context)
 
     def record(self, messages: Sequence[Any], masking: Masking) -> dict[str, Any]:
-        """Write what is wanted, messages first, and return what became of it, as plain JSON."""
+        """Write the requested kinds, messages first, and return the outcomes as plain JSON."""
         recorded = record_messages(self._store, self._owner, messages, roles=self._options.roles)
         outcome: dict[str, Any] = {
             "conversation_id": self._owner.conversation_id,

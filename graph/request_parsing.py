@@ -39,7 +39,7 @@ def parse_request(request: RequestInput) -> RetrieveRequest:
 def thread_fields(thread: Iterable[object]) -> Sequence[Mapping[str, Any]]:
     """Return the messages of a thread as a request takes them, without those that have no text.
 
-    All of them where none of the user's has any: that is an error, which names it.
+    All of them if none of the user's has any: that is an error, which names it.
 
     Raises:
         InvalidInputError: one of them is no message.

@@ -25,7 +25,7 @@ from recall_loop.state.types import ContentType, ScopeMode
 
 DEFAULT_DOCUMENTS = SearchParams(limit=10, limit_per_type=False)
 _SCOPE = ("tenant", "agent_id", "user_id", "conversation_id")
-# What the loop takes of a search's options; it chooses the rest itself.
+# Search options that the loop accepts; it chooses the others itself.
 _LOOP_OPTIONS = frozenset({"filters", "content_types", "language", "limit", "reference_time"})
 _RECORD_FIELDS = (
     "user_id",
@@ -68,7 +68,7 @@ class RecallLoopRetriever(BaseRetriever):
         llm: chat model of the loop, or its name as "provider:model"; None = that of the settings, if any.
 
     Raises:
-        InvalidInputError: a field is out of its range, or is none of these.
+        InvalidInputError: a field is out of its range, or unknown.
         UnsupportedOptionError: an option of a search that the loop doesn't take.
     """
 
@@ -157,7 +157,7 @@ class RecallLoopRetriever(BaseRetriever):
 
 
 def _document(found: Any, record: Any, kind: ContentType, **figures: object) -> Document:
-    """Return what was found, with figures and those of its record's fields that are set, as plain JSON."""
+    """Return a fact with its scores and the set fields of its record, as plain JSON."""
     values = record.model_dump(mode="json", include=set(_RECORD_FIELDS), exclude_none=True)
     fields = {name: value for name, value in values.items() if value not in ([], {})}
     return Document(

@@ -31,7 +31,7 @@ from recall_loop.state.types import StopReason
 _MAX_GRAPHS = 16
 _RECURSION_LIMIT = 1000
 _RESULT_KEYS = frozenset(RetrieveResult.model_fields)
-# At once on one event loop; two, so that one computes in NumPy or ONNX while the other runs Python.
+# Concurrent runs on one event loop: two, so that one computes in NumPy or ONNX while the other runs Python.
 _COMPUTING_RUNS = 2
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -192,7 +192,7 @@ def check_searched(result: RetrieveResult) -> RetrieveResult:
 
 
 def _arguments(inputs: RunInputs, context: Context | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the graph is called with. The run reads `inputs`; the message is for tracers of LangChain."""
+    """Return the graph's input. The run reads `inputs`; the message is for LangChain's tracers."""
     return {
         "input": {"messages": [HumanMessage(inputs.request.question.content)]},
         "config": {"recursion_limit": _RECURSION_LIMIT},
@@ -204,7 +204,7 @@ def _arguments(inputs: RunInputs, context: Context | Mapping[str, Any] | None) -
 def _graph(settings: Settings | None) -> TracedGraph:
     """Return the graph of some settings, compiled once; store and chat model come with each run's inputs."""
     chosen = checked_settings(settings)
-    with _lock:  # two graphs of the same settings would open their store twice
+    with _lock:  # two graphs with the same settings would open their store twice
         return _compiled(chosen)
 
 

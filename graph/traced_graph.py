@@ -48,7 +48,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
         output = super().invoke(self.keys.enter(input, call), config, **options)
         return self.keys.leave(output, call, input)
 
-    # Not a coroutine function: only while it is called does its caller show.
+    # Not a coroutine function: its caller is known only while it is being called.
     @wraps(CompiledStateGraph.ainvoke)
     def ainvoke(  # type: ignore[override]
         self, input: Any, config: RunnableConfig | None = None, **options: Any
@@ -72,7 +72,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
             InvalidInputError: no inputs are named.
         """
         if args_schema is None and not options.get("arg_types"):
-            allowed = "retrieve_tool(store, scope) in place of it, or the inputs that a model is to fill in"
+            allowed = "retrieve_tool(store, scope) instead, or the inputs that a model may fill in"
             raise InvalidInputError("args_schema", args_schema, allowed)
         return super().as_tool(args_schema, **options)
 
@@ -80,7 +80,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     def stream(  # type: ignore[override]
         self, input: Any, config: RunnableConfig | None = None, *, inputs: RunInputs | None = None, **options: Any
     ) -> Iterator[Any]:
-        """Stream a run; see LangGraph's own. `inputs` are what a run gets besides its state."""
+        """Stream a run; see LangGraph's own. `inputs` are the run's arguments besides its state."""
         holder = RunHolder(inputs)
         given = self.keys.enter(input, GraphCall.direct(config))
         steps = cast("Generator[Any]", super().stream(given, config, **_checked(options)))

@@ -41,7 +41,7 @@ class ReplyCache:
         self._values: LRUCache[str, BaseModel] = LRUCache(entries)
 
     def key(self, endpoint: str, prompt: RenderedPrompt, schema: type[BaseModel]) -> str:
-        """Return the key of an ask; empty where nothing is kept."""
+        """Return the cache key of a call; empty if nothing is cached."""
         if not self._values.maxsize:
             return ""
         parts = (
@@ -106,7 +106,7 @@ class ChatClient:
     def ask(
         self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
     ) -> ChatReply[T]:
-        """Return the model's value for a prompt, within what the request has left.
+        """Return the model's value for a prompt, within the remaining budget of the request.
 
         `on_text` is called in this thread with the text of the reply as it grows, as far as the model streams; it
         starts over where a further try is made.
@@ -182,7 +182,7 @@ def _openai_model(settings: Settings, name: str) -> BaseChatModel:
     except OpenAIError as error:
         raise InvalidInputError("llm_api_key", None, "a key, or OPENAI_API_KEY in the environment") from error
     except Exception as error:
-        # Of httpx, or of the copy of it that openai brings.
+        # From httpx, or from openai's vendored copy of it.
         if type(error).__name__ != "InvalidURL":
             raise
         raise InvalidInputError("llm_base_url", url, "a URL") from error

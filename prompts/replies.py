@@ -27,7 +27,7 @@ MAX_SENTENCES = 8
 MAX_CITES = 10
 MAX_FACTS = 12
 _LONGEST = 500
-# No query and no answer may have control characters or lone surrogates.
+# Queries and answers may not contain control characters or lone surrogates.
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -81,7 +81,7 @@ ReplyDate = Annotated[date | None, BeforeValidator(_day), WithJsonSchema({"type"
 FuzzyLevel = Annotated[int, BeforeValidator(_fuzzy), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2})]
 
 
-# Small models repeat themselves in a list of six; with six named fields they don't. A list is read too.
+# Small models repeat themselves in a list of six; with six named fields they don't. A list is accepted too.
 class Queries(BaseModel):
     """Six search texts, each with a purpose of its own; empty where nothing fits."""
 

@@ -71,7 +71,7 @@ def _complete(operation: dict[str, Any], *, guarded: bool, conditions: bool) -> 
     with_body = _WITH_BODY if "requestBody" in operation else ()
     statuses = [*_ALWAYS, *(_GUARDED if guarded else ()), *with_body, *((412,) if conditions else ())]
     answers = operation["responses"]
-    if "422" in answers:  # FastAPI's own words for it are replaced
+    if "422" in answers:  # replaces FastAPI's own wording
         answers["422"] = openapi_problem(422)
     for status in statuses:
         answers.setdefault(str(status), openapi_problem(status))
@@ -103,8 +103,8 @@ def create_app(
     Args:
         config: of the service; None = read from the environment now.
         settings: of the memory and the loop; None = read from the environment now.
-        embedder: None = what the settings name.
-        llm: any LangChain chat model, or its name as "provider:model"; None = what the settings name, if any.
+        embedder: None = the one that the settings name.
+        llm: any LangChain chat model, or its name as "provider:model"; None = the one that the settings name, if any.
 
     Raises:
         InvalidInputError: a setting is not allowed.
@@ -118,14 +118,14 @@ def create_app(
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,  # generated clients name their functions so
-        telemetry={"logs": service.settings.trace_content},  # they have the texts of exceptions
+        generate_unique_id_function=lambda route: route.name,  # generated clients derive function names from them
+        telemetry={"logs": service.settings.trace_content},  # they contain exception texts
     )
     app.state.service = service
     for handled in (RequestValidationError, HTTPException, RecallError):
         app.add_exception_handler(handled, _handle_error)
     app.add_middleware(BodyLimitMiddleware, config=service.config)
-    # The outermost: what the others refuse becomes a problem document.
+    # The outermost: turns rejections of the others into problem documents.
     app.add_middleware(RequestMiddleware, service=service)
     _add_routes(app, service)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
@@ -140,7 +140,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_routes(app: FastAPI, service: Service) -> None:
-    """Add every route, and the MCP server where its SDK is installed."""
+    """Add every route, and the MCP server if its SDK is installed."""
     for router in ROUTERS:
         app.include_router(router)
     app.state.mcp = None
@@ -157,7 +157,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
         return problem_response(problem_from_validation(request, error), request_id)
     problem = logged_problem(error, request_id)
-    if problem.status == 405:  # of several routes of one address the router names the first one's methods only
+    if problem.status == 405:  # If several routes share an address, the router names only the first one's methods
         problem.headers = {**problem.headers, "Allow": ", ".join(_allowed_methods(request))}
     return problem_response(problem, request_id)
 

@@ -15,7 +15,7 @@ from recall_loop.service.core.id_paths import ID_CONVERTOR
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-# /metrics and /openapi.json are that server's own; the latter has our routes in it.
+# /metrics and /openapi.json belong to that server; the latter includes our routes.
 _PATHS = (f"/api/{{path:{ID_CONVERTOR}}}", "/health", "/ready")
 
 

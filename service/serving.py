@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 _KEEP_ALIVE_SECONDS = 30
-# A worker that hasn't answered its keeper for so long is replaced.
+# A worker that hasn't answered its supervisor for this long is replaced.
 _HEALTHCHECK_SECONDS = 30
 
 
@@ -54,7 +54,7 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
     from recall_loop.memory.store.files.store_place import is_address
 
     path = settings.store_path
-    if config.workers == 1 or is_address(path):  # there each process writes by itself
+    if config.workers == 1 or is_address(path):  # with PostgreSQL, each process writes by itself
         return
     known = path is not None and chroma_server.read_server_file(Path(path)) is not None
     if path is None or (settings.chroma_url is None and not known):
@@ -63,7 +63,7 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
             config.workers,
             "1 with vectors in the store's folder; more need --chroma-url, a Chroma server, or a store in PostgreSQL",
         )
-    if config.read_only:  # one of the processes would write all the same
+    if config.read_only:  # one of the processes would write anyway
         raise InvalidInputError("--workers", config.workers, "1 with --read-only")
 
 
@@ -101,7 +101,7 @@ def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, logs: S
         lifespan="on",
         ws="none",
         backlog=_BACKLOG,
-        proxy_headers=False,  # a caller could otherwise claim any address
+        proxy_headers=False,  # otherwise, callers could claim any address
         server_header=False,
         access_log=access_log,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
@@ -112,7 +112,7 @@ def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, logs: S
 
 
 def _logging(settings: Settings) -> dict[str, Any]:
-    """Return the logging of the process: uvicorn's lines and ours in one form, all on standard error."""
+    """Return the logging configuration: uvicorn's lines and ours in one format, all on standard error."""
     lines = {
         "()": "recall_loop.telemetry.logs.make_formatter",
         "log_format": settings.log_format,
@@ -160,7 +160,7 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
     with bind_socket(config) as sock:
         app.state.service.open()  # errors of the store are reported before the server starts
         freeze_heap()
-        sock.listen()  # who connects as soon as the address is told waits, and isn't refused
+        sock.listen()  # clients that connect as soon as the address is printed wait, and aren't refused
         announce(sock)
         Server(uvicorn_config(config, app, access_log=access_log, logs=settings)).run(sockets=[sock])
 

@@ -19,7 +19,7 @@ from recall_loop.state.language_codes import QUERY_LANGUAGE, LanguageCode
 from recall_loop.state.run.state_entries import Facet, LlmStep, Plan, PoolEntry, QueryOutcome, ToolCallEntry
 from recall_loop.state.types import ContentType, FuzzyLevel, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
 
-# For a form: the state itself holds plain text, which any checkpointer keeps.
+# For a form: the state itself holds plain text, which any checkpointer can store.
 _SCOPE_MODES: list[JsonValue] = [*map(str, ScopeMode)]
 _CONTENT_TYPES: list[JsonValue] = [*map(str, ContentType)]
 

@@ -24,9 +24,9 @@ from recall_loop.state.types import (
     Utf8Text,
 )
 
-# A LangGraph server adds it to `configurable`, and an empty user where a run has no login.
+# A LangGraph server adds it to `configurable`, as an empty user if a run has no login.
 _SERVER_MARK = "langgraph_auth_user_id"
-# By exact class: a parent's context may be of a class of its own, such as a named tuple.
+# By exact class: a parent's context may have its own class, such as a named tuple.
 _PLAIN = (str, bytes, int, float, bool, list, tuple, set)
 
 
@@ -99,5 +99,5 @@ class Context(BaseModel):
 
 
 def is_plain_value(given: object) -> bool:
-    """Tell whether something is a text, a number or a collection of Python's own, which has no fields."""
+    """Return whether a value is a built-in text, number or collection, which has no fields."""
     return type(given) in _PLAIN

@@ -8,12 +8,12 @@ STOP_REASON_TEXTS: dict[StopReason, str] = {
     StopReason.TOOL_FAILURE: "the memory could not be searched; every retry failed",
     StopReason.NOTHING_IN_SCOPE: "this scope holds no records at all",
     StopReason.COVERED: "every part of the question is supported by what was found",
-    StopReason.EXHAUSTED: "nothing is left to ask that was not asked before",
+    StopReason.EXHAUSTED: "no new query is left to ask",
     StopReason.LLM_CONFIDENT: "the language model is confident, and the figures agree",
     StopReason.ENOUGH_FACTS: "as many new facts as were asked for were found",
-    StopReason.NO_NOVELTY: "the last searches brought nothing new",
-    StopReason.DEADLINE: "the time for this request was used up",
-    StopReason.ITERATION_LIMIT: "the most iterations allowed were made",
+    StopReason.NO_NOVELTY: "the last searches found nothing new",
+    StopReason.DEADLINE: "the time limit of the request was reached",
+    StopReason.ITERATION_LIMIT: "the maximum number of iterations was reached",
     StopReason.STEP_LIMIT: "the caller's limit on graph steps was reached",
 }
 
@@ -30,7 +30,7 @@ CONFIDENCE_TEXTS: dict[ConfidenceLabel, str] = {
     ConfidenceLabel.HIGH: "high: well supported",
 }
 
-# Instead of whatever says that nothing was found: a failed search knows nothing of what is there (STOP-6).
+# Replaces "nothing was found": after a failed search, the contents of memory are unknown (STOP-6).
 NOT_SEARCHED_TEXT = "The memory could not be searched: whether it holds anything about this is unknown."
 
 ANSWERABLE_TEXT = "chance that memory holds an answer at all"

@@ -26,7 +26,7 @@ class _Words(str):
 
 
 NOTHING = _Words("nothing")
-"""What is given where a required field is left out: not None, which may be stated."""
+"""The value of a missing required field: not None, which may be given explicitly."""
 
 
 class RecallError(Exception):
@@ -176,7 +176,7 @@ def display_value(value: object) -> str:
 def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:
     """Turn pydantic's first complaint into an `InvalidInputError`; a name that isn't known comes before a missing one.
 
-    What is missing is mostly there, under another name.
+    A missing thing usually exists under another name.
 
     Args:
         error: the failed validation.
@@ -192,7 +192,7 @@ def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSch
 
 
 def join_steps(steps: Sequence[int | str]) -> str:
-    """Return where a complaint is about, with dots; a step that pydantic adds for a mapping's key is left out."""
+    """Return the dotted location of an error, without the step that pydantic adds for a mapping's key."""
     return ".".join(str(step) for step in steps if step != "[key]")
 
 

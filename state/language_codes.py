@@ -19,5 +19,5 @@ _CODES = frozenset(get_args(LanguageCode))
 
 
 def is_language_code(value: object) -> bool:
-    """Tell whether a value of foreign data is one of the codes; others may be words or codes for something else."""
+    """Return whether a foreign value is one of the codes; others may be words, or codes for something else."""
     return isinstance(value, str) and value in _CODES

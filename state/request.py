@@ -81,7 +81,7 @@ class RetrieveRequest(BaseModel):
 
     @property
     def question(self) -> ChatMessage:
-        """The message that asks: the user's last one, else the last."""
+        """The message with the question: the user's last one, else the last."""
         return next((message for message in reversed(self.messages) if message.role is Role.USER), self.messages[-1])
 
     def read_scope(self) -> Scope:

@@ -33,7 +33,7 @@ class Role(StrEnum):
 
 
 class SpeechAct(StrEnum):
-    """What a sentence does: only statements are evidence for something (LIVE-1)."""
+    """The speech act of a sentence: only statements are evidence (LIVE-1)."""
 
     STATEMENT = "statement"
     QUESTION = "question"
@@ -158,9 +158,9 @@ def no_surrogates(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ValueError(f"text in valid Unicode; a lone surrogate stands at character {error.start}") from error
+        raise ValueError(f"text in valid Unicode; there is a lone surrogate at character {error.start}") from error
     if "\x00" in text:
-        raise ValueError(f"text without NUL characters; one stands at character {text.index(chr(0))}")
+        raise ValueError(f"text without NUL characters; there is one at character {text.index(chr(0))}")
     return text
 
 
@@ -203,7 +203,7 @@ MAX_CLOCK_SKEW = timedelta(days=1)
 
 
 def is_to_come(moment: datetime | None, now: datetime) -> bool:
-    """Tell whether a time is more than a day ahead of `now`."""
+    """Return whether a time is more than a day ahead of `now`."""
     return moment is not None and moment > now + MAX_CLOCK_SKEW
 
 
@@ -223,7 +223,7 @@ BodyText = Annotated[
     str, Field(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(no_surrogates), AfterValidator(not_blank)
 ]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp_input), AfterValidator(_to_utc)]
-# Stands after the bounds: before them it hides them from JSON schemas.
+# After the bounds: before them, it would hide them from JSON schemas.
 _NO_BOOLEAN = BeforeValidator(no_boolean)
 Integer = Annotated[int, _NO_BOOLEAN]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False), _NO_BOOLEAN]

@@ -18,7 +18,7 @@ from opentelemetry import trace
 from recall_loop.telemetry.spans import error_type
 
 ROOT = "recall_loop"
-# Fields of every record; the others were given with it. `color_message` repeats uvicorn's event in colours.
+# Fields of every record; the others were passed with it. `color_message` repeats uvicorn's event in colours.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
@@ -37,12 +37,12 @@ class _StderrHandler(logging.Handler):
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):  # nobody reads any more
+        except (OSError, ValueError):  # nobody reads the output any more
             self.handleError(record)
 
 
 def start_logging(log_format: str, log_level: str, *, content: bool = False) -> Callable[[], None]:
-    """Write the whole process's log to standard error; return what undoes that.
+    """Write the whole process's log to standard error; return a function that undoes this.
 
     `log_format` is console or json. `log_level` (debug, info, warning, error) counts for this project's own lines;
     others' appear from warning on: below, they may quote what users wrote. So may the text of an exception, which is

@@ -1,4 +1,4 @@
-"""Metrics through OpenTelemetry's API: counted by whatever SDK the process has, else by nobody (OPS-7).
+"""Metrics through OpenTelemetry's API: recorded by the SDK of the process, if it has one (OPS-7).
 
 Attributes of metrics are few and have few values: no id, and never user content.
 """

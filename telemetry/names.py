@@ -8,7 +8,7 @@ from __future__ import annotations
 
 SCOPE = "recall_loop"
 
-# Spans. A run is an agent's, by the conventions; a search call of the loop is a tool's.
+# Spans. By the conventions, a run is an agent's, and a search call of the loop is a tool's.
 RUN_SPAN = "invoke_agent {graph}"
 NODE_SPAN = "recall_loop.node {node}"
 TOOL_SPAN = "execute_tool {tool}"

@@ -39,7 +39,7 @@ _COUNTERS = (
     "llm_calls",
     "llm_tokens",
 )
-_ATTRIBUTES = {  # of the span, and the counters that they show
+_ATTRIBUTES = {  # on the span, and the counters that they feed
     names.STOP_REASON: "stop_reason",
     names.ITERATIONS: "iterations",
     names.QUERIES_GENERATED: "queries_generated",
@@ -92,7 +92,7 @@ class RunSpan:
 
     def current(self) -> AbstractContextManager[None]:
         """Make the run's span the current one inside of the block."""
-        # Made here, as a context that the span held would hold the span, and the whole run's state with it, until a
+        # Created here: a context held by the span would keep the span, and with it the state of the run, alive until a
         # garbage collection.
         return use_context(contexts.set_value(_RUN, self, self._context))
 

@@ -24,7 +24,7 @@ from recall_loop.telemetry.names import ERROR_TYPE, SCOPE
 Attributes = Mapping[str, AttributeValue | None]
 _tracer = trace.get_tracer(SCOPE)
 _CONTENT = contexts.create_key("recall_loop.content")
-# Endings of a piece of work that aren't failures.
+# Ways to end a piece of work that aren't failures.
 BENIGN_EXITS = (GeneratorExit, KeyboardInterrupt, asyncio.CancelledError, RunCancelledError)
 
 

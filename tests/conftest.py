@@ -1,4 +1,4 @@
-"""What every test stands on: a clean environment, an embedder loaded once, stores, snapshots.
+"""Common fixtures of all tests: a clean environment, an embedder loaded once, stores, snapshots.
 
 Sockets to anywhere but loopback are refused by the options in pyproject.toml.
 """

@@ -27,7 +27,7 @@ _HEADS = {
     "ndcg@10": "nDCG@10",
     "any@10": "any@10",
     "gold_in_context": "gold in 1,000 tokens",
-    "p50": "ms a question",
+    "p50": "ms per question",
     "data_mb": "MB",
 }
 _LESS_IS_BETTER = ("p50", "data_mb")
@@ -125,7 +125,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("report", type=Path, help="what benchmarks/peers/run.py wrote with --json")
+    parser.add_argument("report", type=Path, help="report of benchmarks/peers/run.py --json")
     parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="folder of the page and its picture")
     return parser.parse_args(argv)
 

@@ -35,7 +35,7 @@ class PeerSet:
     Attributes:
         title: what the page calls it.
         folder: where it lies below the folder of all sets.
-        note: what must be known to read its figures, in a sentence or two.
+        note: a note on how to read its figures, in a sentence or two.
         kinds: documents to load, as for `recall-loop eval`.
         collections: those to load; None = all of them.
         sessions: whether documents are parts of sessions; where they aren't, a session index has nothing to add.
@@ -58,14 +58,14 @@ class PeerSet:
 
 
 _PHONE = (
-    "A year of one person's phone: messages, calls, calendar, notes, pushes, whole talks with an assistant. Gold is "
-    "every trace of what the answer is about, also those that don't tell it: read any@10 and nDCG@10 beside Recall@10. "
-    "Peers get the date before each text."
+    "A year of one person's phone: messages, calls, calendar, notes, push notifications, conversations with an "
+    "assistant. Gold is every document about the subject of the answer, whether or not it states the answer: read "
+    "any@10 and nDCG@10 together with Recall@10. Peers get the date before each text."
 )
 _SELF_TALK = (
-    "Talks of one person with an assistant. A question is a turn of the user, and sees only what was there before its "
-    "session: for all peers alike it is asked when exactly that is in the store. A memory counts as found by any turn "
-    "that tells it. Other turns than the labelled ones would often do as well, hence any@10."
+    "Conversations of one person with an assistant. A question is a turn of the user and may use only the documents "
+    "from before its session: every peer is asked when its store holds exactly these. Any turn that states a memory "
+    "counts as finding it. Unlabelled turns would often do as well, hence any@10."
 )
 SETS = {
     "locomo": PeerSet(
@@ -84,8 +84,8 @@ SETS = {
     "lifebench-zh": PeerSet(
         "LifeBench, Chinese",
         "other/lifebench-zh",
-        f"{_PHONE} All peers get the vectors of the multilingual embedder, and bm25s its texts cut into words; the "
-        "word indexes of LlamaIndex and mem0 know no words of Chinese.",
+        f"{_PHONE} All peers get the vectors of the multilingual embedder, and bm25s gets segmented texts; the word "
+        "indexes of LlamaIndex and mem0 can't segment Chinese.",
         kinds="all",
         collections=("lb-zh-songyajing",),
         sessions=False,
@@ -98,7 +98,7 @@ SETS = {
     "musique": PeerSet(
         "MuSiQue",
         "musique",
-        "Passages of an encyclopaedia; two to four of them have to be found for one answer.",
+        "Passages of an encyclopaedia; an answer requires two to four of them.",
         kinds="all",
         sessions=False,
     ),
@@ -107,7 +107,7 @@ SETS = {
 
 @dataclass(frozen=True)
 class EmbeddingCost:
-    """What embedding takes by itself: milliseconds for one question, documents a second."""
+    """The cost of embedding alone: milliseconds per question, documents per second."""
 
     query_ms: float
     documents_per_second: float

@@ -78,7 +78,7 @@ def _read_meaning(nouns: Nouns, line: str) -> None:
 
 
 def _is_plain(term: str) -> bool:
-    """Tell whether a term is one word, or two or three everyday ones."""
+    """Return whether a term is one word, or two or three everyday ones."""
     words = term.replace("-", "_").split("_")
     short = len(words) <= MOST_WORDS and len(term) > LEAST_LETTERS
     return short and all(map(str.isalpha, words)) and (len(words) == 1 or EVERYDAY.issuperset(words))

@@ -142,7 +142,7 @@ def _derivations(net: WordNet, word: str, meaning: str, common: Mapping[str, lis
 
 
 def _is_plain(term: str) -> bool:
-    """Tell whether a term is one or two words and not only stop words; they are everyday words."""
+    """Return whether a term is one or two words and not only stop words; they are everyday words."""
     words = term.split("_")
     plain = all(word.isalpha() and word in EVERYDAY for word in words)
     return plain and len(words) <= MOST_WORDS and len(term) > LEAST_LETTERS and not STOP_WORDS.issuperset(words)

@@ -58,10 +58,10 @@ def warn_of_unknown_variables() -> None:
         service = SERVICE_ENV_PREFIX.removeprefix(ENV_PREFIX)
         known |= {f"{service}{name.upper()}" for name in ServiceConfig.model_fields}
     for name in given:
-        own = name.removeprefix(ENV_PREFIX)  # what all have before it would make any two of them alike
+        own = name.removeprefix(ENV_PREFIX)  # the common prefix would make any two names similar
         if own not in known:
             near = nearest_name(own, known)
-            _log.warning("%s is no setting%s", name, f"; {ENV_PREFIX}{near} is one" if near else "")
+            _log.warning("%s is not a setting%s", name, f"; {ENV_PREFIX}{near} is one" if near else "")
 
 
 def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:
@@ -107,13 +107,13 @@ def open_store(settings: Settings, *, create: bool = False, read_only: bool = Fa
         InvalidInputError: no path was given.
         StoreError: it can't be opened.
     """
-    from recall_loop.memory.store.store import MemoryStore  # not before a verb needs it
+    from recall_loop.memory.store.store import MemoryStore  # loaded only when a command needs it
 
     return MemoryStore.from_settings(settings, store_path(settings), create=create, read_only=read_only)
 
 
 def open_as_it_is(settings: Settings) -> MemoryStore:
-    """Open the store for reading what it holds, whatever embedder made it; raises as `open_store`."""
+    """Open the store for reading its records, whatever embedder made it; raises as `open_store`."""
     from recall_loop.memory.store.embed.embedders import UnneededEmbedder
     from recall_loop.memory.store.store import MemoryStore
 
@@ -128,7 +128,7 @@ def warn_of_empty_tenant(store: MemoryStore, tenant: str, filters: Filters | Non
 
 
 def check_readable(paths: Iterable[Path]) -> None:
-    """Fail where a file can't be read, before anything is written; a pipe isn't opened, which would use it up.
+    """Raise if a file can't be read, before anything is written; a pipe isn't opened, which would use it up.
 
     Raises:
         OSError: a file can't be read.
@@ -140,7 +140,7 @@ def check_readable(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def strict_input() -> Iterator[None]:
-    """Read standard input in the block as text that is valid throughout, whatever the locale lets through.
+    """Within the block, read standard input as strictly valid text, whatever the locale.
 
     Raises:
         InvalidInputError: the input isn't in its encoding, UTF-8 nearly everywhere.

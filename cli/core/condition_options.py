@@ -10,7 +10,7 @@ LIST_FILTERS = ("agent_ids", "speech_acts", "tags", "tools_used")
 
 
 def add_condition_options(parser: argparse.ArgumentParser) -> None:
-    """Add the group of options for conditions on what is found, `--filter` among them."""
+    """Add the group of options for conditions on results, including `--filter`."""
     group = parser.add_argument_group("conditions that results must meet, all of them")
     add = group.add_argument
     add("--agent-id", dest="agent_ids", action="append", metavar="A", help="any of these agents; may be repeated")

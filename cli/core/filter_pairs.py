@@ -24,7 +24,7 @@ def read_filters(pairs: Sequence[str], filters: dict[str, Any]) -> dict[str, Any
     """Add `KEY=VALUE` pairs to filters; those of a filter that takes several values, and of attributes, add up.
 
     Raises:
-        InvalidInputError: a pair is none, or a filter is given twice.
+        InvalidInputError: a pair is malformed, or a filter is given twice.
     """
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -60,7 +60,7 @@ def _add_condition(pair: str, attributes: dict[str, Any]) -> None:
 
 
 def _read_json(text: str) -> Any:
-    """Return the value that a text is in JSON, else the text itself."""
+    """Return the text parsed as JSON, else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -75,7 +75,7 @@ def _read_conditions(text: str) -> Mapping[str, Any]:
 
 
 def _merge(path: str, condition: Any, attributes: dict[str, Any]) -> None:
-    """Add a condition on an attribute to those that there are on it."""
+    """Add a condition to the existing ones on an attribute."""
     known = attributes.setdefault(path, {})
     given = condition if isinstance(condition, dict) else {"eq": condition}
     for operator, value in given.items():

@@ -34,7 +34,7 @@ def find_files(given: Sequence[Path], settings: Settings, rejects_path: Path | N
 
 
 class FileRun:
-    """Reads each of several files, and tells those that can't be read, with the reason; the only one is an error."""
+    """Reads several files and reports unreadable ones with the reason; for a single file, that is an error."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         from recall_loop.cli.core.common import ProblemReport
@@ -60,7 +60,7 @@ class FileRun:
     def read_each(
         self, files: Sequence[Path], read: Callable[[Path], _Read], verdict: str = "not read to its end"
     ) -> list[tuple[Path, _Read]]:
-        """Return what `read` makes of each file; one of several that it can't read is told, with the verdict.
+        """Return the result of `read` for each file; an unreadable one of several is reported, with the verdict.
 
         Raises:
             UnreadableFileError: the only file is of a kind that can't be read.
@@ -73,10 +73,10 @@ class FileRun:
             except (UnreadableFileError, OSError) as error:
                 if len(self._files) == 1 or not _is_about(error, path):
                     raise
-                self._tell(path, verdict, error)
+                self._report(path, verdict, error)
         return made
 
-    def _tell(self, path: Path, verdict: str, error: UnreadableFileError | OSError) -> None:
+    def _report(self, path: Path, verdict: str, error: UnreadableFileError | OSError) -> None:
         self.skipped += 1
         reason = error.strerror if isinstance(error, OSError) else str(error).removeprefix(f"{path}: ")
         self._problems.add(str(path), verdict, reason or type(error).__name__)
@@ -92,7 +92,7 @@ class FileRun:
 
 
 def _is_about(error: UnreadableFileError | OSError, path: Path) -> bool:
-    """Tell whether a file, or one in a folder, is what can't be read; an error of writing is about another."""
+    """Return whether the error is about reading this file, or one in this folder, and not about writing another."""
     if isinstance(error, UnreadableFileError):
         return True
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(path)

@@ -1,4 +1,4 @@
-"""What `recall-loop ingest --dry-run` prints: what each file is taken for, its first records, and counts."""
+"""The output of `recall-loop ingest --dry-run`: the detected format of each file, its first records, and counts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _show(path: Path, preview: FilePreview) -> None:
     from recall_loop.cli.core.screen import Screen
 
     screen = Screen()
-    screen.line(f"{path}: taken for {preview.detected.words}")
+    screen.line(f"{path}: detected as {preview.detected.words}")
     for record in preview.first:
         screen.line(f"  {record.kind}: {truncate(' '.join(record.text.split()), _TEXT_CHARS)}")
         screen.line(f"    {_fields(record)}")

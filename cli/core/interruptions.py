@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 
 INTERRUPTED = 130
 """The exit code."""
-_MOST = 3
+_MAX_INTERRUPTIONS = 3
 _PATIENCE = b"recall-loop: ending what has begun; Ctrl-C once more ends it at once\n"
 _INTERRUPTED = b"recall-loop: interrupted\n"
 _TERMINATED = b"recall-loop: ended by SIGTERM\n"
@@ -35,10 +35,10 @@ class Interruptions:
 
     def __init__(self, *, taken: bool = True) -> None:
         self._taken, self._count = taken, 0
-        self._installed = self._told = self._terminable = False
+        self._installed = self._reported = self._terminable = False
 
     def __enter__(self) -> Interruptions:
-        """Take over from Python, unless somebody else has or the signal is ignored."""
+        """Replace Python's handler, unless another one is installed or the signal is ignored."""
         main = threading.current_thread() is threading.main_thread()
         usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         self._installed = self._taken and usual and main
@@ -61,26 +61,26 @@ class Interruptions:
 
     def tell(self) -> int:
         """Write that the command was interrupted, and return its exit code."""
-        self._told = True
+        self._reported = True
         sys.stderr.write(_INTERRUPTED.decode())
         if self._installed:
-            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python's last steps can't be interrupted
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python's shutdown can't be interrupted
         return INTERRUPTED
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
         if self._count == 1:
             raise KeyboardInterrupt
-        if self._count >= _MOST:
-            if not self._told:
+        if self._count >= _MAX_INTERRUPTIONS:
+            if not self._reported:
                 _write(_INTERRUPTED)
             os._exit(INTERRUPTED)
-        if not self._told:
+        if not self._reported:
             _write(_PATIENCE)
 
 
 def comes_of_interruption(error: BaseException | None) -> bool:
-    """Tell whether an error came up while an interruption was on its way out."""
+    """Return whether an error occurred while an interruption was propagating."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -99,6 +99,6 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _write(words: bytes) -> None:
-    """Write to standard error past Python's own buffers, which the signal may have come in the middle of."""
+    """Write to standard error around Python's buffers, which the signal may have interrupted."""
     with suppress(OSError):
         os.write(2, words)

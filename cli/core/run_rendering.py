@@ -104,7 +104,7 @@ class RunScreen(Screen):
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console)
         self._answering = False
-        self._planned: Mapping[str, Any] | None = None  # the iteration whose queries aren't written yet
+        self._planned: Mapping[str, Any] | None = None  # the iteration whose queries aren't printed yet
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Write one progress event; kinds that it doesn't know are left out."""
@@ -138,7 +138,7 @@ class RunScreen(Screen):
         self.line(f"Stopped after {iterations}: {STOP_REASON_TEXTS[stop.reason]} ({stop.reason}).", "bold")
         for warning in result.warnings:
             self.line(f"warning: {warning}", "yellow")
-        if self._answering:  # it was shown while it was written
+        if self._answering:  # it was already shown while it was streamed
             self.line()
         elif result.answer:
             self.line()
@@ -172,7 +172,7 @@ class RunScreen(Screen):
         self._planned = event
 
     def _write_queries(self, yields: Sequence[Mapping[str, Any]]) -> None:
-        """Write the queries of the iteration, each with what it brought, and the repeats struck out."""
+        """Write the queries of the iteration, each with its results, and the dropped repeats."""
         event, self._planned = self._planned, None
         if event is None:
             return
@@ -228,7 +228,7 @@ class RunScreen(Screen):
         self._answering = False
 
     def _write_end(self, _: Mapping[str, Any]) -> None:
-        """Write what is still to be written; the reason is left to the result, which always follows."""
+        """Write pending output; the reason is left to the result, which always follows."""
         self._write_queries(())
 
 

@@ -51,7 +51,7 @@ def dotted(*parts: str | None) -> str:
     return " · ".join(filter(None, parts))
 
 
-PIPED_WIDTH = 200  # a pipe has no width: rows of tables stay whole
+PIPED_WIDTH = 200  # a pipe has no width: table rows aren't wrapped
 _BAR_CELLS = 20
 _MIN_BAR_CELLS = 6
 _VALUE_CELLS = 6

@@ -126,7 +126,7 @@ def add_types_option(group: Group, default: str) -> None:
 
 
 def add_language_option(group: Group, what: str, source: str = "its words") -> None:
-    """Add `--language`, that of `what`; without it `source` tells the language."""
+    """Add `--language` for `what`; without it, the language is detected from `source`."""
     group.add_argument(
         "--language",
         metavar="CODE",

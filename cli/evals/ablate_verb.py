@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Leave out each ingredient of retrieval in turn (a retriever, a prior, bridges, a strategy, a bonus, the
-reranker) and print what it is worth on each data set: the differences that it makes in All@10, Recall@10,
-nDCG@10, iterations and latency, with 95 % intervals of a paired bootstrap. No language model is used.
-Every question is asked once for each ingredient: start with a few.
+reranker) and print its contribution on each data set: the differences in All@10, Recall@10, nDCG@10,
+iterations and latency, with 95 % intervals of a paired bootstrap. No language model is used. Every question
+is asked once per ingredient: start with a few.
 """
 _EXAMPLE = """\
 examples:
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
         "ablate", help="measure the contribution of each ingredient", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     add = parser.add_argument
-    add("--data", type=Path, nargs="+", required=True, metavar="PATH", help="data sets, as `eval` takes them")
+    add("--data", type=Path, nargs="+", required=True, metavar="PATH", help="data sets in a format of `eval`")
     add_dataset_options(parser)
     add_sample_options(parser, "--questions", "questions of each set")
     add_resamples_option(parser)
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     datasets = [load_dataset(folder, args.kinds, args.format) for folder in args.data]
     for dataset in datasets:
         warn_of_unloaded_gold(dataset, select_questions(dataset, options))
-    if args.json is not None and not args.json.parent.is_dir():  # a bad path costs no run
+    if args.json is not None and not args.json.parent.is_dir():  # a bad path must not cost a run
         raise InvalidInputError("--json", str(args.json), "a file in an existing folder")
     sets = []
     for dataset in datasets:

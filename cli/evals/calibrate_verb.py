@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chrom
 
 _DESCRIPTION = """\
 Fit a mapping from the measurements of a run to the probability that all of the evidence is among the first
-ten facts, and to the probability that memory holds an answer at all. Write it as a small JSON file.
-Questions come from files of `recall-loop eval --unscored --foreign N --per-question FILE` (--replay) or
-are asked now (--data). Figures are out of fold: no conversation is measured by a mapping that was
+ten facts, and to the probability that memory holds an answer at all, and write it as a small JSON file.
+Questions come from files written by `recall-loop eval --unscored --foreign N --per-question FILE` (--replay)
+or are asked now (--data). Figures are out of fold: no conversation is measured by a mapping that was
 fitted on it. Needs the extra `eval` (pip install "recall-loop[eval]"). RECALL_LOOP_CALIBRATION_FILE selects the
 file to use.
 """
@@ -37,21 +37,28 @@ def add_parser(subparsers: Any) -> None:
         "calibrate", help="calibrate the confidence score on labelled questions", description=_DESCRIPTION
     )
     add = parser.add_argument
-    add("--replay", type=Path, nargs="+", default=[], metavar="FILE", help="files of questions that were asked before")
+    add("--replay", type=Path, nargs="+", default=[], metavar="FILE", help="files of questions asked earlier")
     add("--data", type=Path, nargs="+", default=[], metavar="PATH", help="data sets to ask now")
     add_dataset_options(parser)
     add_setting_option(parser)
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="file to write")
     add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
     add("--date", metavar="DATE", help="date of the fit, noted in the file")
     add("--folds", type=bounded_int(2, 1000), metavar="N", help="folds of the cross-validation (default: 6)")
-    add("--balance", type=float, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
+    add("--balance", type=float, metavar="X", help="0 = equal weight per question, 1 = per set (default: 0.5)")
     add("--high", type=float, metavar="P", help="target precision of `high` (default: 0.85)")
     add("--medium", type=float, metavar="P", help="target precision of `medium` (default: 0.6)")
     add("--wrongly", type=float, metavar="P", help="share of answerable questions to abstain on (default: 0.05)")
-    add("--each-set", action="store_true", help="choose the threshold of high so that its precision holds in each set")
+    add(
+        "--each-set", action="store_true", help="choose the threshold of `high` so that its precision holds in each set"
+    )
     add_cross_collection_option(parser, "--data")
-    add("--attributed", type=Path, metavar="FILE", help="a mapping for questions that name a speaker of what is found")
+    add(
+        "--attributed",
+        type=Path,
+        metavar="FILE",
+        help="a mapping for questions that name the speaker of a found message",
+    )
     add(
         "--method",
         metavar="NAME",
@@ -77,7 +84,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
     fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "method", "wrongly"))
     plan = CalibrationPlan(args.id or args.output.stem, each_set=args.each_set, **fields)
-    # A bad path costs no question.
+    # A bad path must not cost any questions.
     if args.output.is_dir() or not args.output.parent.is_dir():
         raise InvalidInputError("--output", str(args.output), "a file in an existing folder")
     if args.plot:

@@ -79,7 +79,7 @@ def add_cross_collection_option(group: Group, needed: str) -> None:
 
 
 def warn_of_unloaded_gold(dataset: Dataset, questions: Sequence[LabelledQuestion]) -> None:
-    """Write a line to standard error where questions can't be answered well, whatever is found."""
+    """Warn on standard error if gold evidence isn't loaded, so that questions can't be answered well."""
     from recall_loop.cli.core.screen import sanitize
     from recall_loop.evals.datasets.unloaded_gold import unloaded_gold
     from recall_loop.state.display import format_count
@@ -89,7 +89,7 @@ def warn_of_unloaded_gold(dataset: Dataset, questions: Sequence[LabelledQuestion
         return
     parts = [f"gold evidence of {found.questions:,} of {format_count(len(questions), 'question')} isn't loaded"]
     parts += [f"--kinds {found.kinds.value} loads it"] if found.kinds else []
-    parts += [f"{found.lost:,} name documents that {dataset.name} doesn't hold, or without text"] if found.lost else []
+    parts += [f"{found.lost:,} name documents missing from {dataset.name} or without text"] if found.lost else []
     sys.stderr.write(
         sanitize(f"warning: {dataset.name}, loaded with --kinds {dataset.kinds.value}: {'; '.join(parts)}") + "\n"
     )

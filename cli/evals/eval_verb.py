@@ -29,7 +29,7 @@ Measure retrieval on a labelled data set: Recall@K, All@K, nDCG and MRR by categ
 queries, stop reasons and latency. PATH is a file or folder of LoCoMo, BEAM, MuSiQue, HotpotQA,
 LongMemEval or tau-bench as published; or a folder with questions.jsonl, and records.jsonl or documents
 in docs.jsonl, turns/, facts/, summaries/ and events/. Each collection is searched only by its own questions.
-With --format living scripted lives are asked instead: generated, or those of PATH.
+--format living asks questions about scripted lives instead: generated ones, or those of PATH.
 """
 
 
@@ -37,7 +37,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("eval", help="measure retrieval on a labelled data set", description=_DESCRIPTION)
     add = parser.add_argument
-    add("--data", type=Path, metavar="PATH", help="the data set; --format living generates lives where it is absent")
+    add("--data", type=Path, metavar="PATH", help="the data set; if absent, --format living generates lives")
     add_dataset_options(parser, LIVING)
     add_question_options(parser)
     add_sample_options(parser)
@@ -73,10 +73,10 @@ def _run_dataset(args: argparse.Namespace) -> int:
     dataset = load_dataset(args.data, args.kinds, args.format)
     if args.foreign:
         dataset = with_cross_collection_questions(dataset, args.foreign, args.seed)
-    # Refuses bad options before the store is made.
+    # Rejects bad options before the store is created.
     warn_of_unloaded_gold(dataset, select_questions(dataset, options))
     answers: list[ReplayRun] = []
-    with (  # the per-question file first, so that a bad path costs no work
+    with (  # the per-question file first, so that a bad path wastes no work
         args.per_question.open("w", encoding="utf-8") if args.per_question else nullcontext() as lines,
         open_eval_store(args.store, settings) as store,
         stage_progress() as progress,

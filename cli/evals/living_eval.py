@@ -28,21 +28,21 @@ _CONVERSATION_QUESTIONS = 100
 def add_living_options(parser: Any) -> None:
     """Add the options that only lives have."""
     group: Group = parser.add_argument_group("scripted lives (--format living)")
-    group.add_argument("--part", choices=_PARTS, help="the half of all kinds and sentences to use (default: dev)")
+    group.add_argument("--part", choices=_PARTS, help="which half of the kinds and sentences to use (default: dev)")
     group.add_argument(
-        "--sizes", type=whole_numbers, metavar="N,..", help="records around each life (default: 0,20,200,2000)"
+        "--sizes", type=whole_numbers, metavar="N,..", help="other records around each life (default: 0,20,200,2000)"
     )
     group.add_argument(
-        "--languages", type=comma_separated, metavar="A,..", help="of en, de, es, fr, zh and ru (default: all)"
+        "--languages", type=comma_separated, metavar="A,..", help="languages: en, de, es, fr, zh or ru (default: all)"
     )
-    group.add_argument("--around", type=Path, metavar="PATH", help="data set whose messages lie around the lives")
+    group.add_argument("--around", type=Path, metavar="PATH", help="data set whose messages surround the lives")
     group.add_argument(
         "--conversations", type=Path, metavar="PATH", help="data set to count false corrections in (100 questions)"
     )
 
 
 def check_living_options(args: argparse.Namespace) -> None:
-    """Refuse options of lives where there are none, and the other way round.
+    """Reject options for scripted lives without --format living, and the others with it.
 
     Raises:
         InvalidInputError: names the option.
@@ -51,13 +51,13 @@ def check_living_options(args: argparse.Namespace) -> None:
 
     living = args.format == LIVING
     if living and args.k != DEFAULT_CUTS:
-        raise InvalidInputError("--k", args.k, "no such option with --format living")
+        raise InvalidInputError("--k", args.k, "only without --format living")
     for name in _OTHERS_ONLY if living else _LIVING_ONLY:
         if getattr(args, name) not in (None, False):
-            allowed = "no such option with --format living" if living else "this option with --format living"
+            allowed = "only without --format living" if living else "only with --format living"
             raise InvalidInputError(f"--{name}", getattr(args, name), allowed)
     if args.data is None and not living:
-        raise InvalidInputError("--data", NOTHING, "the path of a data set; only --format living works without")
+        raise InvalidInputError("--data", NOTHING, "the path of a data set; only --format living works without one")
 
 
 def run_living(args: argparse.Namespace) -> int:

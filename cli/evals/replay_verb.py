@@ -28,8 +28,8 @@ _DESCRIPTION = """\
 Answer the same requests from the same store under several policies, and print their figures side by side:
 recall, iterations, queries, latency and the reliability of the confidence, with 95 % intervals of the
 differences from the first policy. `old` is the policy that this project replaces: one broad query, stop
-at any result. `new` is the loop with the settings of the environment. A TOML file gives a policy of your
-own: a table [settings], and a name if it isn't the file's. No language model is used, unless such a file
+at any result. `new` is the loop with the settings of the environment. A TOML file defines your own policy: a
+table [settings], and optionally a name (default: the file's). No language model is used unless such a file
 sets llm_model.
 """
 _EXAMPLE = """\
@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--requests", type=Path, metavar="FILE", help="JSON Lines of requests, such as a log")
-    source.add_argument("--data", type=Path, metavar="PATH", help="labelled data set, as `eval` takes it")
+    source.add_argument("--data", type=Path, metavar="PATH", help="labelled data set in a format of `eval`")
     add = parser.add_argument
     add("--policy", action="append", metavar="P", help="old, new or a TOML file; may be repeated (default: old, new)")
     add(
@@ -105,7 +105,7 @@ def _check(args: argparse.Namespace) -> None:
         check_plotting("--html", args.html)
     for path in (args.json, args.html):
         if path is not None:
-            path.open("ab").close()  # a bad path costs no replay, and a replay that fails leaves an earlier report
+            path.open("ab").close()  # a bad path must not cost a replay, and a failed replay keeps an earlier report
 
 
 def _load_prompts(

@@ -38,6 +38,6 @@ def _print_report(report: MoveReport, source: str, target: str) -> None:
     screen.line(f"{'table':<12} {'rows':>12}  checksum, the same on both sides")
     for name, total in report.tables.items():
         screen.line(f"{name:<12} {total.rows:>12,}  {total.checksum}")
-    how = ", going on where an earlier move was cut off" if report.resumed else ""
-    how = ", as an earlier move had done already" if report.done_before else how
-    screen.line(f"Moved {format_count(report.records, 'record')} to {target}{how}; {source} is as it was.")
+    how = ", continuing an interrupted move" if report.resumed else ""
+    how = " in an earlier run of this move" if report.done_before else how
+    screen.line(f"Moved {format_count(report.records, 'record')} to {target}{how}; {source} is unchanged.")

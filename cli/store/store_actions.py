@@ -61,7 +61,7 @@ def _embedder(info: Mapping[str, Any], settings: Settings) -> str:
     if own is None:
         note = f" (the settings name {settings.embedder}; `store rebuild --re-embed` changes to it)"
     elif own.fingerprint != named.fingerprint:
-        note = " (an earlier version; `store rebuild --re-embed` brings today's)"
+        note = " (an earlier version; `store rebuild --re-embed` updates it)"
     else:
         note = ""
     return str(info["embedder"]) + note
@@ -107,7 +107,7 @@ def _export_filters(pairs: Sequence[str]) -> Filters | None:
     """Return the conditions on records; None where there are none, for then superseded facts are exported too."""
     filters = filters_from(pairs)
     if filters and filters.min_similarity is not None:
-        raise InvalidInputError("--filter min_similarity", filters.min_similarity, "nothing: an export asks no query")
+        raise InvalidInputError("--filter min_similarity", filters.min_similarity, "no value: an export has no query")
     return filters
 
 
@@ -168,7 +168,7 @@ def _opened_for_rebuild(
 
 
 def compact(_: argparse.Namespace, settings: Settings) -> int:
-    """Rewrite the store's files without what was deleted, with a bar on a terminal (STORE-6)."""
+    """Rewrite the store's files without deleted data, with a progress bar on a terminal (STORE-6)."""
     with open_store(settings) as store:
         _compact(store)
     Screen().line("Compacted.")
@@ -204,17 +204,17 @@ def _ids(args: argparse.Namespace) -> list[str] | None:
 
 
 def sweep(args: argparse.Namespace, settings: Settings) -> int:
-    """Erase what has expired, what rules name and old versions, and print how much it was (LIVE-7)."""
-    # Opened otherwise it would have been swept before, and there would be nothing to count.
+    """Erase expired records, those selected by retention rules, and old versions, and print their numbers (LIVE-7)."""
+    # Opening it otherwise would sweep it first and leave nothing to count.
     with MemoryStore.from_settings(settings, store_path(settings), create=False, defer=True) as store:
-        store.delete([])  # what is pending for Chroma is sent, even if nothing is erased
+        store.delete([])  # pending writes are sent to Chroma, even if nothing is erased
         report = store.maintenance.sweep()
     if args.json:
         print_json(asdict(report))
         return 0
     ruled = format_count(report.retained_no_longer, "record")
     expired, old = format_count(report.expired, "expired record"), format_count(report.versions, "version")
-    Screen().line(f"Erased {expired}, {ruled} by the rules of retention, and {old}.")
+    Screen().line(f"Erased {expired}, {ruled} by retention rules, and {old}.")
     return 0
 
 

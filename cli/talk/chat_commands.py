@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from recall_loop.cli.talk.turn_rendering import ConversationScreen
 
 HELP = """\
-/why         how the last turn was recalled: every iteration, fact, part of a score, and the context
+/why         details of the last recall: iterations, facts, score components and the context
 /memory [N]  the N newest records, 1 to 1000 (default: 10)
 /forget ID   erase a record
-/new         begin another conversation; memory stays
+/new         start a new conversation; memory is kept
 /help        this list
-/quit        end, as the end of the input does
-A line that begins with // says the rest of it with one slash."""
-_COMMANDS = "/why, /memory [N], /forget ID, /new, /help, /quit; // begins a line that says a slash"
-_MOST_RECORDS = 1000
+/quit        quit; so does the end of the input
+For a turn that begins with a slash, begin the line with //."""
+_COMMANDS = "/why, /memory [N], /forget ID, /new, /help, /quit; // for a turn that begins with a slash"
+_MAX_RECORDS = 1000
 
 
 def run_command(line: str, conversation: Conversation, out: ConversationScreen | JsonLines) -> bool:
-    """Do what a line that begins with a slash says; return whether the conversation goes on.
+    """Run a line that begins with a slash; return whether the conversation continues.
 
     Raises:
         InvalidInputError: there is no such command, or what follows it isn't allowed.
@@ -39,7 +39,7 @@ def run_command(line: str, conversation: Conversation, out: ConversationScreen |
     if name == "/why":
         _show_why(conversation, out)
     elif name == "/new":
-        fresh = conversation.begin_anew()
+        fresh = conversation.begin_conversation()
         out.message(f"Conversation {fresh}.", command="new", conversation_id=fresh)
     elif name == "/help":
         for row in HELP.splitlines():
@@ -55,8 +55,8 @@ def _show_why(conversation: Conversation, out: ConversationScreen | JsonLines) -
 
 def _show_memory(number: str, conversation: Conversation, out: ConversationScreen | JsonLines) -> None:
     limit = int(number) if number.isdecimal() else 0 if number else 10
-    if not 1 <= limit <= _MOST_RECORDS:
-        raise InvalidInputError("/memory", number, f"a number from 1 to {_MOST_RECORDS}, or none")
+    if not 1 <= limit <= _MAX_RECORDS:
+        raise InvalidInputError("/memory", number, f"a number from 1 to {_MAX_RECORDS}, or none")
     out.memory(conversation.newest(limit), conversation.now())
 
 

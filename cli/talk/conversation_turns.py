@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.cli.talk.fact_notes import RECALLED, NotedFact, is_own_echo, is_statement, note_facts
+from recall_loop.cli.talk.fact_notes import RECALLED, NotedFact, is_repeated_reply, is_statement, note_facts
 from recall_loop.graph.memories.memory import Memory
 from recall_loop.graph.run import follow, stream_retrieve
 from recall_loop.memory.intake.conversations.additions import AddResult
@@ -29,7 +29,7 @@ from recall_loop.text.speech.speech_acts import asks_to_forget, speech_acts
 Clock = Callable[[], datetime]
 NOTED, UNDERSTOOD, NOTHING = "Noted.", "All right.", "Nothing in memory about that."
 NOT_ERASED = "Nothing was erased by that: /forget ID erases a record, and /memory shows the ids."
-_WINDOW = 12  # messages of the conversation that are there to resolve "it" and "she"
+_WINDOW = 12  # earlier messages of the conversation, to resolve "it" and "she"
 _ASKING = frozenset({SpeechAct.QUESTION, SpeechAct.REQUEST})
 
 
@@ -45,13 +45,13 @@ class WrittenMessage:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: what was said, what was recalled for it, the reply, and what was written.
+    """One turn: the text, the recalled facts, the reply, and the written messages.
 
     Attributes:
         number: from 1, in this run of the program.
         at: when it was said.
-        acts: what its sentences do.
-        facts: what was recalled, best first.
+        acts: speech acts of its sentences.
+        facts: recalled facts, best first.
         events: the progress events of the recall.
         extracted: the facts that a model drew from it; None where it wasn't asked to.
     """
@@ -82,10 +82,10 @@ class ConversationOptions(BaseModel):
     tenant: Identifier
     user_id: Identifier | None = None
     agent_id: Identifier | None = None
-    author: Utf8Text | None = Field(None, description="Name of the user, on what is written.")
-    conversation_id: Identifier | None = Field(None, description="A conversation to go on with; None = a new one.")
-    reference_time: Timestamp | None = Field(None, description="Time at the beginning; None = the clock's.")
-    infer: bool = Field(False, description="Whether the chat model draws facts from each turn.")
+    author: Utf8Text | None = Field(None, description="Author of the user's messages.")
+    conversation_id: Identifier | None = Field(None, description="Conversation to continue; None = a new one.")
+    reference_time: Timestamp | None = Field(None, description="Time at which it starts; None = now.")
+    infer: bool = Field(False, description="Whether the chat model extracts facts from each turn.")
 
 
 def clock_from(start: datetime | None) -> Clock:
@@ -107,7 +107,7 @@ class Conversation:
         self.conversation_id = options.conversation_id or _new_id()
         self.last: Turn | None = None
         self._options, self._turns = options, 0
-        self._scope = options.model_dump(include={"tenant", "user_id", "agent_id"})  # what narrows a read
+        self._scope = options.model_dump(include={"tenant", "user_id", "agent_id"})  # the fields that narrow a read
         self._clock = clock_from(options.reference_time)
         self._window: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WINDOW)
         if options.conversation_id is not None:
@@ -122,7 +122,7 @@ class Conversation:
         return self.memory.store.count(Scope(**self._scope))
 
     def say(self, text: str) -> Turn:
-        """Recall for what is said, reply, and write both.
+        """Recall for the text, reply, and write both.
 
         Raises:
             InvalidInputError: the text isn't allowed.
@@ -141,8 +141,8 @@ class Conversation:
         )
         return self.last
 
-    def begin_anew(self) -> str:
-        """Begin another conversation, and return its id; what was said stays in memory."""
+    def begin_conversation(self) -> str:
+        """Start a new conversation and return its id; earlier messages stay in memory."""
         self.conversation_id = _new_id()
         self._window.clear()
         return self.conversation_id
@@ -215,13 +215,13 @@ def _written(added: AddResult, texts: Sequence[str]) -> tuple[WrittenMessage, ..
 def _reply(result: RetrieveResult, acts: Sequence[SpeechAct]) -> str:
     """Return the model's answer; without one the best fact as it stands, or that there is none.
 
-    A reply that only said again what was recalled is no source: what it repeats may have been corrected since.
+    A reply that only repeats recalled facts is not a source: they may have been corrected since.
     """
     if _ASKING.isdisjoint(acts):
         return NOTED if SpeechAct.STATEMENT in acts else UNDERSTOOD
     if result.answer:
         return result.answer
-    best = next((fact for fact in result.facts if is_statement(fact) and not is_own_echo(fact)), None)
+    best = next((fact for fact in result.facts if is_statement(fact) and not is_repeated_reply(fact)), None)
     if best is None or result.confidence.label is ConfidenceLabel.LOW:
         return NOTHING
     return f"{RECALLED}{' '.join(best.text.split())}"

@@ -1,4 +1,4 @@
-"""What is to be said of a recalled fact: why it was found, whether it is in the context, and if not, why."""
+"""Remarks on a recalled fact: why it was found, whether it is in the context, and if not, why."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.words.tokens import words
 
 RECALLED = "I recall: "
-"""How a reply begins that only says what a record says."""
+"""Beginnings of replies that only repeat a record."""
 _SHOWN_COMPONENTS = 3
-_WEAK = "too little to do with what was said"
+_WEAK = "not relevant enough to the turn"
 _SAYS_NOTHING = {
     SpeechAct.QUESTION: "it asks",
     SpeechAct.REQUEST: "it requests",
@@ -26,7 +26,7 @@ _SAYS_NOTHING = {
 
 @dataclass(frozen=True)
 class NotedFact:
-    """A recalled fact with what is to be said of it.
+    """A recalled fact with remarks.
 
     Attributes:
         in_context: whether it is in the context block.
@@ -49,18 +49,18 @@ def note_facts(result: RetrieveResult, question: str, settings: Settings) -> tup
         is_inside = fact.id in inside
         notes = tuple(_notes(fact, asked))
         full = fact.relevance >= settings.context_floor
-        reason = f"no room among {settings.max_context_tokens:,} tokens" if full else _WEAK
+        reason = f"no room within {settings.max_context_tokens:,} tokens" if full else _WEAK
         noted.append(NotedFact(fact, is_inside, notes, None if is_inside else notes[0] if notes else reason))
     return tuple(noted)
 
 
 def is_statement(fact: RecalledFact) -> bool:
-    """Tell whether a fact states something: a message may only ask."""
+    """Return whether a fact states something: a message may only ask."""
     return fact.content_type is not ContentType.MESSAGE or SpeechAct.STATEMENT in speech_acts(fact.text, fact.role)
 
 
-def is_own_echo(fact: RecalledFact) -> bool:
-    """Tell whether a fact is an earlier reply that only said again what was recalled."""
+def is_repeated_reply(fact: RecalledFact) -> bool:
+    """Return whether a fact is an earlier reply that only repeats recalled facts."""
     return fact.role is Role.ASSISTANT and fact.text.startswith(RECALLED)
 
 
@@ -80,12 +80,12 @@ def strongest_components(fact: RecalledFact) -> dict[str, float]:
 def _notes(fact: RecalledFact, asked: list[str]) -> list[str]:
     notes = []
     if is_echo(fact.text, asked):
-        notes.append("it is the question, asked before")
+        notes.append("it is the same question, asked earlier")
     elif not is_statement(fact):
         acts = sorted(speech_acts(fact.text, fact.role))
         notes.append(" and ".join(_SAYS_NOTHING[act] for act in acts if act in _SAYS_NOTHING))
-    elif is_own_echo(fact):
-        notes.append("it is a reply that said again what was recalled")
+    elif is_repeated_reply(fact):
+        notes.append("it is a reply that repeats recalled facts")
     if fact.superseded_by:
         notes.append(f"superseded by {fact.superseded_by}")
     if fact.superseded_by_hint:

@@ -58,7 +58,7 @@ class JsonLines:
         print_json({"message": text, **fields})
 
     def problem(self, text: str) -> None:
-        """Write what was wrong with the input."""
+        """Write an error in the input."""
         print_json({"error": text})
 
 

@@ -1,4 +1,4 @@
-"""A conversation on the terminal: what each turn recalled, what was left out, the reply, and what was written."""
+"""A conversation on the terminal: the recalled and left-out facts of each turn, the reply, and the written messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ConversationScreen:
 
     def why(self, turn: Turn) -> None:
         """Write the whole run of a turn: each iteration, all facts with their parts, the confidence."""
-        screen = RunScreen(self.screen.console)  # one that has shown no answer
+        screen = RunScreen(self.screen.console)  # a run that has shown no answer
         screen.rule(f"why: {shorten(turn.text, 60)}")
         for event in turn.events:
             if event["type"] not in ("answer_token", "answer_reset"):
@@ -73,14 +73,14 @@ class ConversationScreen:
             self.screen.line(dotted(record.id, who, format_minute(when), format_age(when, now)), "dim")
             self.screen.line(shorten(sanitize(record.text), _RECORD_CHARACTERS), indent=3)
         if not records:
-            self.screen.line("Nothing is in memory.")
+            self.screen.line("Memory is empty.")
 
     def message(self, text: str, **_: object) -> None:
-        """Write a line about a command; what else is known of it is for JSON."""
+        """Write a line about a command; its other fields are for JSON."""
         self.screen.line(text)
 
     def problem(self, text: str) -> None:
-        """Write what was wrong with the input."""
+        """Write an error in the input."""
         self.screen.line(text, "red")
 
     def _confidence(self, result: RetrieveResult) -> None:
@@ -103,7 +103,7 @@ class ConversationScreen:
         self._left_out([noted for noted in turn.facts if not noted.in_context])
 
     def _recalled_in_short(self, turn: Turn) -> None:
-        """Write what is there already on what was told, a line each."""
+        """Write the existing records about the statement, a line each."""
         inside = [noted for noted in turn.facts if noted.in_context]
         for noted in inside[: self._top]:
             age = format_age(noted.fact.created_at, turn.result.reference_time)
@@ -161,7 +161,7 @@ class ConversationScreen:
                 if ids:
                     self.screen.line(f"facts {noun}: {', '.join(ids)}", "dim", 3)
             if drawn.failure is not None:
-                self.screen.line(f"warning: no facts were drawn: {drawn.failure['reason']}", "yellow", 3)
+                self.screen.line(f"warning: no facts were extracted: {drawn.failure['reason']}", "yellow", 3)
 
 
 def _why(noted: NotedFact) -> str:

@@ -34,7 +34,7 @@ from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
-_BATCH_SIZE = 200  # smaller than that of other writes: a language model may score each run in between
+_BATCH_SIZE = 200  # smaller than for other writes: a language model may score each run in between
 
 
 def convert(args: argparse.Namespace, _: Settings) -> int:
@@ -60,7 +60,7 @@ def convert(args: argparse.Namespace, _: Settings) -> int:
 def add(args: argparse.Namespace, settings: Settings) -> int:
     """Put runs into a store; 1 where lines couldn't be used, else 0.
 
-    A run that is there already, with or without a score, is left as it is.
+    An existing run, with or without a score, is left unchanged.
     """
     masking = _masking(args)
     check_readable(args.files)
@@ -89,7 +89,7 @@ class _RunIntake:
             for number, run in batch:
                 if isinstance(run, InvalidLine):
                     self._reject(path, number, run.reason)
-                else:  # of several lines with one id the last wins, as everywhere
+                else:  # if several lines have the same id, the last one wins, as everywhere
                     runs[run.id] = (number, self._label(run))
             self._add_batch(path, runs)
 
@@ -148,7 +148,7 @@ def score(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rescore(store: MemoryStore, ids: Iterable[str], scorer: Scorer, tenant: str) -> ScoringReport:
-    """Score runs that may have a learning value already; none of them where one isn't there."""
+    """Score runs that may have a learning value already; if one doesn't exist, none is scored."""
     records, report = [trajectory_of(store, run_id, tenant) for run_id in dict.fromkeys(ids)], ScoringReport()
     for record in records:
         changed = ScoringReport(failed=1, errors={record.id: "it was changed meanwhile, and is left as it is"})

@@ -100,7 +100,7 @@ class _Ablation:
         }
 
     def _matters_at_ingest(self, part: Ingredient) -> bool:
-        """Tell whether there are messages, and the embedder is the one whose weights are left out."""
+        """Return whether there are messages, and the embedder is the one whose weights are left out."""
         if "embedder" in part.settings and self.settings.embedder != "minilm":
             return False
         return any(record.kind is ContentType.MESSAGE for pool in self.dataset.collections.values() for record in pool)
@@ -117,7 +117,7 @@ class _Ablation:
     def _replay_each(self, parts: Sequence[Ingredient], store: MemoryStore) -> Iterator[ReplayRun]:
         """Yield every prompt with everything and without each ingredient.
 
-        A first run, not counted, tells what a prompt makes use of and has its queries embedded. Where it made no use
+        A first run, not counted, records which ingredients a prompt uses and embeds its queries. Where it made no use
         of an ingredient, the run without it is the run with it. Policies take turns at going first.
         """
         observed = IngredientUsage()

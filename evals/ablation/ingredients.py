@@ -36,12 +36,12 @@ class Ingredient:
 
     Attributes:
         name: as `--only` takes it.
-        description: what it does.
+        description: its effect.
         settings: settings that leave it out.
         parts: the parts of a retrieval without it.
-        at_ingest: it works when records are written: the run without it has a store of its own.
+        at_ingest: it takes effect when records are written: the run without it uses a separate store.
         context_windows: whether that store indexes messages with their neighbours.
-        needs: what a run with everything must have used for it to matter, as `IngredientUsage` names it; "" = nothing.
+        needs: the field of `IngredientUsage` that a run with everything must have set for it to matter; "" = none.
     """
 
     name: str
@@ -178,7 +178,7 @@ def _ranking() -> list[Ingredient]:
         weight("reference", "bonus for a titled record that the question or a found one names"),
         Ingredient("crowding", "lower scores from the third record of one title on", {"rank_crowding_weight": 0.0}),
         weight("time", "bonus for records from the time that the question names, or about it"),
-        weight("teller", "bonus for turns of the speaker whom the question expects to have said the answer"),
+        weight("teller", "bonus for turns of the speaker likely to have said the answer"),
         weight("novelty", "bonus for facts that a later round found", "later"),
         weight("recency", "bonus for recent records"),
         weight("diversity", "bonus for matching several queries"),

@@ -1,7 +1,7 @@
 """Fit and measure whether memory holds an answer at all, and from where on to say that it holds none (CONF-4).
 
-It is fitted on foreign questions, too (`evals.foreign`), where there are any: without them it would learn to tell apart
-only what is nearly answered. They have figures of their own and are part of no others.
+It is fitted on foreign questions, too (`evals.foreign`), if there are any: without them it would only recognise
+nearly answered questions. They have their own figures and are part of no others.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def fit_answerable(
 
 
 def abstention_figures(scores: Scores, answerable: Outcomes, least: float) -> dict[str, Any]:
-    """Return how well probabilities tell answerable questions, and how many of each kind fall below `least`."""
+    """Return how well probabilities separate answerable questions, and how many of each kind fall below `least`."""
     below = scores < least
     return {
         "questions": len(scores),

@@ -1,4 +1,4 @@
-"""Labelled examples of confidence: what a run measured, and whether all gold evidence was in the first ten (CONF-4)."""
+"""Labelled examples of confidence: measurements of runs, and whether all gold was in the first ten (CONF-4)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def examples_from_answers(answers: Iterable[ReplayRun], dataset: Dataset) -> lis
 
 
 def read_examples(path: Path) -> list[CalibrationExample]:
-    """Read a file of `recall-loop eval --unscored --per-question`; its name is the set's where a line names none.
+    """Read a file of `recall-loop eval --unscored --per-question`; its name is the set's if a line names none.
 
     Raises:
         InvalidInputError: a line is malformed, or lacks what confidence is computed from; names file, line and field.
@@ -98,7 +98,7 @@ def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[Calibr
     pools = {(line.set or origin, line.collection) for line in found}
     for line in found:
         dataset, detail = line.set or origin, line.confidence_detail
-        # A set of one pool has no conversations to keep apart: there each question stands for itself.
+        # A set with one pool has no conversations to keep apart: there, each question stands for itself.
         alone = sum(name == dataset for name, _ in pools) == 1
         yield CalibrationExample(
             origin=f"{dataset}, {CROSS_COLLECTION}" if line.category == CROSS_COLLECTION else dataset,
@@ -112,7 +112,7 @@ def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[Calibr
 
 
 def _is_complete(line: _PerQuestionLine) -> bool:
-    """Tell whether all evidence is in the first ten: as the line says, which knows of groups that count as one."""
+    """Return whether all evidence is in the first ten, from the line, which knows the groups that count as one."""
     return bool(all_at_k(line.ids, line.gold, COMPLETE_CUT)) if line.complete is None else line.complete
 
 

@@ -109,7 +109,7 @@ def calibrate(examples: Sequence[CalibrationExample], plan: CalibrationPlan) -> 
 
 @dataclass(frozen=True)
 class _LabelledSample:
-    """A sample, and what its labels depend on beside the scores."""
+    """A sample, and the inputs of its labels besides the scores."""
 
     sample: CalibrationSample
     holding: Scores | None
@@ -124,7 +124,7 @@ def _thresholds(scores: Scores, sample: CalibrationSample, plan: CalibrationPlan
 
 
 def high_threshold(scores: Scores, sample: CalibrationSample, plan: CalibrationPlan) -> float:
-    """Return the score from which on the precision holds; in a set where it never does, no result reaches it."""
+    """Return the score from which the precision holds; if it never holds in a set, no result reaches the score."""
     if not plan.each_set:
         return precision_threshold(scores, sample.outcomes, plan.high)
     origins = np.array([example.origin for example in sample.examples])
@@ -196,7 +196,7 @@ def confidence_labels(
     ]
 
 
-# Labels are those of the defaults: what the environment of whoever fits says is none of the file's business.
+# Labels use the default thresholds: the environment of the fit doesn't belong in the file.
 _DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
 
 

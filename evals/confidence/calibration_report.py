@@ -110,7 +110,7 @@ def _labels(labels: Mapping[str, Any]) -> Table:
 
 
 def _reliability(found: Mapping[str, Any]) -> Table:
-    title = "reliability: bins of equally many questions; = came true, | score, + both"
+    title = "reliability: bins with equal numbers of questions; = observed, | score, + both"
     table = _table(title, "bin", "before", "came true", "", "after", "came true", "")
     for at, (before, after) in enumerate(zip(found["before"], found["after"], strict=True), 1):
         cells: list[str] = []
@@ -121,7 +121,7 @@ def _reliability(found: Mapping[str, Any]) -> Table:
 
 
 def bar(score: float, share: float, width: int = _BAR) -> str:
-    """Return the share that came true as a bar from 0 to 1, with a mark at the score: they meet where it is right."""
+    """Return the observed share as a bar from 0 to 1, with a mark at the score: they meet if it is calibrated."""
     filled, at = round(share * width), min(round(score * width), width - 1)
     drawn = ["="] * filled + ["."] * (width - filled)
     drawn[at] = "+" if at in (filled - 1, filled) else "|"

@@ -1,4 +1,4 @@
-"""Fit the mapping from what a run measured to a probability, chosen by cross-validation over conversations (CONF-4).
+"""Fit the mapping from a run's measurements to a probability, chosen by cross-validation over conversations (CONF-4).
 
 Candidates for the score, from plain to rich: an isotonic curve over the raw score; a logistic regression on the
 components, on components and signals, and on these with products of signals; and each regression with an isotonic curve
@@ -37,7 +37,7 @@ _POINTS = 40
 _LEAST_SHARE = 1e-4
 _INNER_FOLDS = 5
 _LEAST_SCALE = 1e-3
-_MIN_IMPROVEMENT = 0.001  # what a richer mapping must gain in log loss to be taken
+_MIN_IMPROVEMENT = 0.001  # minimum gain in log loss for a richer mapping
 Matrix = NDArray[np.float64]
 _UNSET = LabelThresholds(medium=0.5, high=0.75)
 
@@ -63,10 +63,10 @@ class ModelSpec:
 
 _COMPONENTS = tuple(COMPONENT_WEIGHTS)
 _BREADTH = ("asks_list", "question_length", "question_tells")
-# SPEAKER_NAMED chooses the mapping. Where a speaker is named, who said it matters, and how much is asked for doesn't.
+# SPEAKER_NAMED chooses the mapping. If a speaker is named, who said it matters, but how much is asked for doesn't.
 _ALL = (*COMPONENT_WEIGHTS, *(name for name in SIGNALS if name not in (SPEAKER_NAMED, *_BREADTH)))
 _ALIGNED = ("aligned_cosine", "aligned_tokens", "aligned_least", "aligned_share", "aligned_answer")
-# Other signals mislead in kinds of memory that weren't seen: with these, whole kinds that are left out are judged best.
+# Other signals mislead on unseen kinds of memory: with these, entire held-out kinds are judged best.
 _GENERAL = (*_COMPONENTS, *_ALIGNED, "told_share", "told_alike", "top_over_tail", "largest_step", *_BREADTH)
 _LOGISTIC_MODELS = (
     ModelSpec("logistic, components", _COMPONENTS),
@@ -82,7 +82,7 @@ SCORE_MODELS = (
 _ATTRIBUTION_FEATURES = (*COMPONENT_WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
 _ALIGNED_FEATURES = (*_ATTRIBUTION_FEATURES, *_ALIGNED)
 _NAMED_FEATURES = (*_ATTRIBUTION_FEATURES, "named_first", "named_lead", "named_own", "named_vote")
-# Components tell what memory holds nothing on; the others, whether it was said of whom the question asks about.
+# Components indicate questions without an answer in memory; the others, whether it was said about the right person.
 ANSWERABLE_MODELS = (
     ModelSpec(
         "logistic, components, what the named tell, and how well the best fact's words match",
@@ -102,7 +102,7 @@ ANSWERABLE_MODELS = (
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """Examples as arrays; `weights` have mean 1, `event` is what a score is to be the probability of."""
+    """Examples as arrays; `weights` have mean 1, `event` is the outcome whose probability is fitted."""
 
     examples: Sequence[CalibrationExample]
     balance: float = 0.5
@@ -129,7 +129,7 @@ class CalibrationSample:
         return replace(self, examples=[self.examples[at] for at in chosen])
 
     def folds(self, most: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Return pairs of places to fit on and to measure on; no group stands on both sides.
+        """Return pairs of index arrays to fit and to measure on; no group is in both.
 
         Raises:
             InvalidInputError: there are fewer than two groups.
@@ -160,7 +160,7 @@ def fit_mapping(sample: CalibrationSample, kind: ModelSpec) -> Calibration:
     """Return the mapping fitted on a sample; its thresholds are still to be set.
 
     Raises:
-        InvalidInputError: the event always or never came about, so that there is nothing to tell apart.
+        InvalidInputError: the event always or never occurred, so there is nothing to fit.
     """
     if not sample.has_both_outcomes:
         raise InvalidInputError(
@@ -169,7 +169,7 @@ def fit_mapping(sample: CalibrationSample, kind: ModelSpec) -> Calibration:
     plain = _regression(sample, kind) if kind.features else _unfitted(kind)
     if not kind.curve:
         return plain
-    # What the curve is fitted on must not have been seen by the regression before it.
+    # The curve must be fitted on data that the regression before it hasn't seen.
     before = (
         sample.column(RAW_SCORE)
         if not kind.features
@@ -221,7 +221,7 @@ def precision_threshold(scores: Scores, outcomes: Outcomes, precision: float, be
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] < below]
     shares = np.cumsum(outcomes[order]) / np.arange(1, len(order) + 1)
-    ends = np.append(scores[order][1:] != scores[order][:-1], True)[: len(order)]  # equal scores get one label
+    ends = np.append(scores[order][1:] != scores[order][:-1], True)[: len(order)]  # equal scores get the same label
     good = np.flatnonzero((shares >= precision) & ends)
     return float(np.floor(scores[order][good[-1]] * 1e4) / 1e4) if len(good) else min(below, 1.0)
 

@@ -71,7 +71,7 @@ class LabelledQuestion(BaseModel):
         return self.answerable and bool(self.gold)
 
 
-# Record fields that documents call otherwise: an error names what stands in the file.
+# Record fields that documents name differently: an error uses the name in the file.
 DOCUMENT_FIELD_NAMES = {
     "author": "speaker",
     "subject": "speaker",

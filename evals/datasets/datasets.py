@@ -1,4 +1,4 @@
-"""Labelled data sets of several formats, recognised by what they hold (OPS-4)."""
+"""Labelled data sets in several formats, recognised by their contents (OPS-4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READERS: Mapping[str, Callable[[Path], RawDataset]] = {
     "tau": read_tau,
 }
 FORMATS = (LAYOUT, *_READERS)
-# What the first object of a file has, and nothing else of the known formats.
+# Fields that the first object of a file has only in this format.
 _SIGNATURES = {
     "locomo": {"conversation", "qa"},
     "hotpotqa": {"supporting_facts", "context"},
@@ -48,7 +48,7 @@ def load_dataset(path: Path, kinds: DocumentSelection | str | None = None, forma
         format_name: one of `FORMATS`; None = the one that the files look like.
 
     Raises:
-        InvalidInputError: nothing that is known stands there, `kinds` is unknown or picks no document, or
+        InvalidInputError: there is no known data set, `kinds` is unknown or selects no document, or
             something in a file is wrong; names file, line or item, and field.
         OSError: a file can't be read.
     """
@@ -58,7 +58,7 @@ def load_dataset(path: Path, kinds: DocumentSelection | str | None = None, forma
     if name == LAYOUT:
         return read_layout(path, kinds)
     if name == "records" and kinds is None:
-        kinds = DocumentSelection.ALL  # nobody reports figures over the messages of such a set alone
+        kinds = DocumentSelection.ALL  # figures over the messages of such a set alone are never reported
     file = _only_file(path) if path.is_dir() and name not in (*_FOLDER_FORMATS, "tau") else path
     if not file.is_file() and not path.is_dir():
         raise InvalidInputError("data", str(path), "an existing file or folder")

@@ -18,7 +18,7 @@ from recall_loop.state.errors import InvalidInputError, invalid_input_from, vali
 CHAT = "chat.json"
 PROBING = Path("probing_questions") / "probing_questions.json"
 _UNANSWERABLE = "abstention"
-# The plan's number behind a user's words, such as "->-> 1,1".
+# The plan's number after a user's words, such as "->-> 1,1".
 _MARK = re.compile(r"\s*->->[\s\d,.]*$")
 _ANCHOR = "%B-%d-%Y"
 
@@ -45,7 +45,7 @@ _Probes = TypeAdapter(dict[str, list[_Probe]])
 
 
 def is_beam(folder: Path) -> bool:
-    """Tell whether a folder is a chat of BEAM, or holds some."""
+    """Return whether a folder is a chat of BEAM, or contains some."""
     return next(_chats(folder), None) is not None
 
 

@@ -35,7 +35,7 @@ class _TauTask(PublishedModel):
 
 
 class _Info(PublishedModel):
-    task: _TauTask | None = None  # a run that broke off at once has none
+    task: _TauTask | None = None  # a run that failed at once has none
 
 
 class _TauRun(PublishedModel):
@@ -75,7 +75,7 @@ class _Tau2File(PublishedModel):
 
 @dataclass(frozen=True)
 class _AgentRun:
-    """One run: where it stands, what the customer wanted, and whether that came about."""
+    """One run: its location, what the customer wanted, and whether it was achieved."""
 
     location: str
     goal: str

@@ -28,7 +28,7 @@ class PublishedModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class JsonItem:
-    """One object of a file, of a list or in a line: its number from 1, and where its bytes stand."""
+    """One object of a file, of a list or in a line: its number from 1, and the position of its bytes."""
 
     path: Path
     number: int
@@ -43,7 +43,7 @@ class JsonItem:
         return f"{self.path.name} {self.unit} {self.number}"
 
     def without_value(self) -> JsonItem:
-        """Return where the object stands, to be read again."""
+        """Return the position of the object, for reading it again."""
         return replace(self, value={})
 
 
@@ -85,7 +85,7 @@ def iter_items(path: Path) -> Iterator[JsonItem]:
 
 
 def reread_items(items: Iterable[JsonItem]) -> Iterator[tuple[JsonItem, dict[str, Any]]]:
-    """Yield objects that were yielded before, from where they stand; a file is opened once for neighbouring items.
+    """Yield objects again from their positions; a file is opened once for neighbouring items.
 
     Raises:
         InvalidInputError: a file has changed meanwhile.
@@ -152,7 +152,7 @@ class _JsonListScanner:
                 return self._text[self._at : self._at + 1]
 
     def take(self, count: int) -> int:
-        """Pass over so many characters; return the byte behind them."""
+        """Skip `count` characters; return the byte offset after them."""
         self._bytes += len(self._text[self._at : self._at + count].encode())
         self._at += count
         return self._bytes
@@ -169,14 +169,14 @@ class _JsonListScanner:
             except (ValueError, RecursionError) as error:
                 if not self._more(wanted):
                     raise InvalidInputError(place, str(error) or "nested too deeply", _LIST) from None
-                wanted *= 2  # a long item isn't tried again at every chunk
+                wanted *= 2  # a long item isn't parsed again at every chunk
         if not isinstance(value, dict):
             raise InvalidInputError(place, value, "a JSON object")
         start = self._bytes
         return JsonItem(self._path, self.number, start, self.take(end - self._at), value)
 
     def _more(self, count: int = _CHUNK) -> bool:
-        """Read on, and drop what has been passed over; False at the end of the file."""
+        """Read more, and drop skipped text; False at the end of the file."""
         data = self._file.read(count)
         try:
             added = self._decode(data, final=not data)

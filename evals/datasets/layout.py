@@ -1,7 +1,7 @@
 """The layout of a folder with `questions.jsonl` and documents in files of JSON Lines (OPS-4).
 
-Documents stand in `docs.jsonl`, and in `*.jsonl` under `turns`, `facts`, `summaries` and `events`. `read_layout`
-reads every document once and keeps only where it stands; records are made when a collection is asked for.
+Documents are in `docs.jsonl`, and in `*.jsonl` under `turns`, `facts`, `summaries` and `events`. `read_layout`
+reads every document once and keeps only its position; records are created when a collection is requested.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
 def _scan(
     folder: Path, kinds: DocumentSelection, names: list[str], gold: GoldPlaces
 ) -> tuple[dict[str, RecordPool], int]:
-    """Return where the chosen documents stand, by collection, and how many have no text."""
+    """Return the positions of the chosen documents, by collection, and the number without text."""
     chosen: dict[str, list[JsonItem]] = {}
     seen: set[DocumentKind] = set()
     blank = 0
@@ -104,7 +104,7 @@ def collection_of(line: JsonItem, names: list[str]) -> str:
     """Return the collection of a line's document; without one, that of the questions if they have only one.
 
     Raises:
-        InvalidInputError: it names none, and the questions name several; tells the place.
+        InvalidInputError: it names none, and the questions name several; includes the location.
     """
     named = line.value.get("collection")
     if named is None and len(names) == 1:

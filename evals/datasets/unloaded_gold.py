@@ -1,4 +1,4 @@
-"""Questions whose gold evidence isn't among what was loaded: their figures say nothing about the retrieval."""
+"""Questions whose gold evidence isn't loaded: their figures say nothing about the retrieval."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from recall_loop.evals.datasets.dataset_parts import SELECTED_KINDS, Dataset, Do
 
 @dataclass(frozen=True)
 class UnloadedGold:
-    """What is missing.
+    """The missing gold evidence.
 
     Attributes:
         questions: number of questions that lack some of their gold evidence.
         lost: those of them that name a document which no selection loads: the set doesn't hold it, or it has no text.
-        kinds: the smallest selection that loads what can be loaded; None where another one would load no more.
+        kinds: the smallest selection that loads all available evidence; None if no other one would load more.
     """
 
     questions: int

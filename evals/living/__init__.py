@@ -1,1 +1,1 @@
-"""Scripted lives: memories that people tell, ask about, correct and repeat, generated or read, and what is recalled."""
+"""Scripted lives, generated or read: statements, questions, corrections and repeats, and how well they are recalled."""

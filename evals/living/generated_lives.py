@@ -1,6 +1,6 @@
 """Lives generated from a seed: each kind in each scenario by itself, and lives of several matters (LIVE-8).
 
-The seed decides words, wordings and order; the kinds that there are, the grammar. The same seed gives the same lives.
+The seed decides words, wordings and order; the grammar decides the kinds. The same seed gives the same lives.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class _KindLives:
         yield self._life("echo", lambda matter: matter.echo(later=not odd, same_words=self.number % 4 < 2))
         for asked_before in (True, False):
             name = "unsaid" if asked_before else "never"
-            yield self._life(f"{name}-near", self._unsaid(self.kind, self.kind.never, asked_before))
+            yield self._life(f"{name}-near", self._unanswered(self.kind, self.kind.never, asked_before))
             other = self.grammar.kinds_of(self.part)[self.number - 1 - asked_before]
-            yield self._life(f"{name}-far", self._unsaid(other, other.asked, asked_before))
+            yield self._life(f"{name}-far", self._unanswered(other, other.asked, asked_before))
         yield self._life("repeated", Matter.repeated)
         yield self._life("forgotten", lambda matter: matter.forgotten(expired=odd))
         if self.kind.changes:
@@ -85,14 +85,14 @@ class _KindLives:
         if self.kind.changes and self.kind.corrected:
             yield self._life("corrected", Matter.corrected)
 
-    def _unsaid(self, other: Kind, questions: Sequence[str], asked_before: bool) -> Callable[[Matter], None]:
-        """Ask what is never said: another thing of the same matter, or what a kind asks for that has nothing to do."""
+    def _unanswered(self, other: Kind, questions: Sequence[str], asked_before: bool) -> Callable[[Matter], None]:
+        """Ask for something never said: another detail of the same matter, or an unrelated question of a kind."""
 
         def script(matter: Matter) -> None:
             words = draw_values(self.grammar.choices(other), matter.writer.draw)
             values = {**words, **matter.values} if other is matter.kind else words
             question = fill(matter.writer.draw.choice(questions), values)
-            matter.unsaid(question, asked_before=asked_before)
+            matter.ask_unanswered(question, asked_before=asked_before)
 
         return script
 
@@ -145,7 +145,7 @@ def _live(matter: Matter, scenario: Scenario) -> None:
     if scenario is Scenario.ECHO:
         matter.echo(later=draw.random() < 0.5, same_words=draw.random() < 0.5)
     elif scenario in (Scenario.UNSAID, Scenario.NEVER):
-        matter.unsaid(matter.any(kind.never), asked_before=scenario is Scenario.UNSAID)
+        matter.ask_unanswered(matter.any(kind.never), asked_before=scenario is Scenario.UNSAID)
     elif scenario is Scenario.REPEATED:
         matter.repeated()
     elif scenario is Scenario.CORRECTED and kind.changes and kind.corrected:

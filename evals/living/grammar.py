@@ -27,7 +27,7 @@ class _Strict(BaseModel):
 
 
 class Kind(_Strict):
-    """A kind of thing that people tell: the same said, asked and corrected in several wordings.
+    """A kind of statement: the same thing stated, asked and corrected in several wordings.
 
     `{name}` in a sentence is a gap: a word of `words`, or of the language's own lists. A word may have forms, with a
     bar between: `{name.1}` is the second one. `{old_name}` is the word before a correction.
@@ -58,7 +58,7 @@ class ExactFact(_Strict):
 
 
 class Talk(_Strict):
-    """What is said between the things that count.
+    """Small talk between the statements that count.
 
     `long` are messages with a thing told in their middle, `questions` what may follow it in the same message.
     """
@@ -128,7 +128,7 @@ def draw_values(choices: Mapping[str, Words], draw: Random) -> dict[str, Words]:
 
 
 def changed_values(kind: Kind, choices: Mapping[str, Words], values: Values, draw: Random) -> Values:
-    """Return the words after a correction, with those before it as `old_…`; the same where no gap changes."""
+    """Return the words after a correction, with those before it as `old_…`; unchanged if no gap changes."""
     if kind.changes is None:
         return values
     others = [word for word in map(_forms, choices[kind.changes]) if word != values[kind.changes]]

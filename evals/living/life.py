@@ -1,4 +1,4 @@
-"""A scripted life: what is said in its sessions, and what is asked of it in the end (LIVE-8)."""
+"""A scripted life: the statements of its sessions, and the questions at its end (LIVE-8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USER, OTHER_USER = "user-1", "user-2"
 
 
 class Scenario(StrEnum):
-    """What has happened to the thing that a question asks about.
+    """The state of the thing that a question asks about.
 
     `once`: said once. `echo`: asked before, not known then, and said since. `unsaid`: asked before, and never said.
     `never`: neither. `corrected`: said, and then corrected; the present is asked for. `past`: the same, and the past is
@@ -69,7 +69,7 @@ class LifeQuestion:
     Attributes:
         gold: ids of the records that each hold the answer: one of them is enough; none where it was never said.
         older: ids of the records that held it before a correction, or until they were forgotten.
-        repeats: how often the same was said, where it was said several times.
+        repeats: how often it was said, if several times.
         user_id: whose records are asked; None = the whole tenant.
     """
 
@@ -95,7 +95,7 @@ class Life:
 
     Attributes:
         group: what must not be split between fitting and measuring: lives that share sentences have the same one.
-        alone: whether there is one matter and nothing else, so that at size 0 nothing else is in memory.
+        alone: whether there is only one matter, so that at size 0 nothing else is in memory.
         sessions: records in order of time; those of a session are written together.
         erased: ids of records that are erased before the questions.
     """
@@ -117,13 +117,13 @@ class Life:
 
 @dataclass(frozen=True)
 class LifeAnswer:
-    """What one question brought in a memory of one size.
+    """The result of one question in a memory of one size.
 
     Attributes:
         size: how many unrelated records lie around the life.
-        ids: what the facts stand for, best first, without duplicates.
+        ids: ids of the sources of the facts, best first, without duplicates.
         superseded: those that are marked as corrected since.
-        counts: how often each was said, where the result tells.
+        counts: how often each was said, if the result has it.
         context_ids: the records that the context block cites, in its order.
         confidence: all that the result says of its confidence.
         facts: id, score, similarity and alignment of each fact, best first.

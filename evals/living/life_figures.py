@@ -1,4 +1,4 @@
-"""Figures of asked lives: what is found, how sure the result is, and what the context block holds (LIVE-8)."""
+"""Figures of lives: the facts found, the confidence, and the contents of the context block (LIVE-8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answers = Sequence[LifeAnswer]
 
 
 def group_figures(answers: Answers) -> dict[str, Any]:
-    """Return what a group of questions found, how often each label came, and how long they took.
+    """Return the results of a group of questions, the number of each label, and their latency.
 
     Shares lie in [0,1]; those of ranks are taken over the questions whose answer was said. A figure over nothing is
     null.
@@ -38,7 +38,7 @@ def group_figures(answers: Answers) -> dict[str, Any]:
 
 
 def confidence_figures(answers: Answers) -> dict[str, Any]:
-    """Return how well confidence tells what was found from what was not.
+    """Return how well confidence separates found answers from missing ones.
 
     `auroc` is of found against never said; `ece`, `brier` and the precision of `high` are of "the answer was said and
     is among the first ten".
@@ -59,7 +59,7 @@ def confidence_figures(answers: Answers) -> dict[str, Any]:
 
 
 def context_figures(answers: Answers) -> dict[str, Any]:
-    """Return whether the context block holds the answer, how much of it does, and whether it is empty where none is."""
+    """Return whether the context block holds the answer, its relevant share, and whether it is rightly empty."""
     said = [answer for answer in answers if answer.question.answerable]
     shares = [
         sum(name in answer.question.gold for name in answer.context_ids) / len(answer.context_ids)
@@ -81,13 +81,13 @@ def share(values: Iterable[bool]) -> float | None:
 
 @dataclass(frozen=True)
 class WantedRow:
-    """One row of the table of what is wanted of a memory: a figure, and what it is to be.
+    """One row of the table of goals: a figure and its target.
 
     Attributes:
         wanted: the figure wanted, in [0,1].
         at_most: whether it is to be at most `wanted`, rather than at least.
         picks: the questions that it is taken over.
-        holds: what is counted of them.
+        holds: the condition that is counted.
     """
 
     name: str
@@ -97,7 +97,7 @@ class WantedRow:
     at_most: bool = False
 
     def figures(self, answers: Answers) -> dict[str, Any]:
-        """Return the row; `value` is null, and `met` too, where there is no such question."""
+        """Return the row; `value` and `met` are null if there is no such question."""
         chosen = [answer for answer in answers if self.picks(answer)]
         count = sum(self.holds(answer) for answer in chosen)
         value = count / len(chosen) if chosen else None
@@ -146,7 +146,7 @@ def _still_found(answer: LifeAnswer) -> bool:
 
 
 def _folded(answer: LifeAnswer) -> bool:
-    """Say whether the same said several times is one fact, with its count."""
+    """Return whether the same said several times is one fact, with its count."""
     found = [name for name in answer.ids if name in answer.question.gold]
     counted = max((answer.counts.get(name, 1) for name in found), default=0)
     return len(found) == 1 and counted == answer.question.repeats
@@ -163,16 +163,16 @@ def wanted_rows(sizes: Sequence[int], languages: Sequence[str] = ()) -> list[Wan
     ]
 
 
-def _never_said(name: str, wanted: float, scenario: Scenario, *labels: ConfidenceLabel) -> WantedRow:
+def _never_stated(name: str, wanted: float, scenario: Scenario, *labels: ConfidenceLabel) -> WantedRow:
     return WantedRow(name, wanted, _is(scenario), _labelled(*labels), at_most=True)
 
 
 _ASKED_BEFORE = (
     WantedRow("asked before and not known, said since: first", 0.95, _is(Scenario.ECHO), _first),
-    _never_said("asked before and never said: high", 0.0, Scenario.UNSAID, ConfidenceLabel.HIGH),
-    _never_said("asked before and never said: medium", 0.05, Scenario.UNSAID, ConfidenceLabel.MEDIUM),
-    _never_said("never asked and never said: high", 0.0, Scenario.NEVER, ConfidenceLabel.HIGH),
-    _never_said("never asked and never said: medium", 0.05, Scenario.NEVER, ConfidenceLabel.MEDIUM),
+    _never_stated("asked before and never said: high", 0.0, Scenario.UNSAID, ConfidenceLabel.HIGH),
+    _never_stated("asked before and never said: medium", 0.05, Scenario.UNSAID, ConfidenceLabel.MEDIUM),
+    _never_stated("never asked and never said: high", 0.0, Scenario.NEVER, ConfidenceLabel.HIGH),
+    _never_stated("never asked and never said: medium", 0.05, Scenario.NEVER, ConfidenceLabel.MEDIUM),
     WantedRow(
         "said once, nothing else, found: low", 0.05, _alone_and_found, _labelled(ConfidenceLabel.LOW), at_most=True
     ),
@@ -183,7 +183,7 @@ _SAID_AGAIN = (
     WantedRow("corrected later, asked about the past: the older first", 0.9, _is(Scenario.PAST), _first),
     WantedRow("said several times: one fact, with its count", 0.95, _is(Scenario.REPEATED), _folded),
     WantedRow("erased or expired: still found", 0.0, _is(Scenario.FORGOTTEN), _still_found, at_most=True),
-    _never_said("erased or expired: medium or high", 0.05, Scenario.FORGOTTEN, *_SURE),
+    _never_stated("erased or expired: medium or high", 0.05, Scenario.FORGOTTEN, *_SURE),
     WantedRow("said by two users, asked by one: first", 0.95, _is(Scenario.USERS), _first),
 )
 

@@ -30,7 +30,7 @@ class _Line(BaseModel):
 
 
 class _Case(_Line):
-    """A statement, a question for it in other words, and where known a later correction and what was never said."""
+    """A statement, a question for it in other words, and optionally a later correction and an unanswered question."""
 
     language: str
     said: BodyText
@@ -52,7 +52,7 @@ class _Question(_Line):
 
 
 class _ScriptedLife(_Line):
-    """A life as it is to be written, and what is asked in the end."""
+    """A life as it is written, and the questions at the end."""
 
     id: Identifier
     language: str
@@ -86,7 +86,7 @@ def read_lives(path: Path, part: Part | str = Part.DEV, seed: int = 0) -> list[L
         seed: decides which of them.
 
     Raises:
-        InvalidInputError: nothing stands there, or a line is malformed; names file, line and field.
+        InvalidInputError: there is no such file, or a line is malformed; names file, line and field.
         OSError: a file can't be read.
     """
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path] if path.is_file() else []
@@ -101,7 +101,7 @@ def _require_distinct(lives: list[Life]) -> None:
     seen: set[str] = set()
     for life in lives:
         if life.id in seen:
-            raise InvalidInputError("id", life.id, "another id for each life")
+            raise InvalidInputError("id", life.id, "a different id for each life")
         seen.add(life.id)
 
 
@@ -125,7 +125,9 @@ def _case_lives(case: _Case, line: JsonItem, part: Part, seed: int) -> Iterator[
     if case.correction:
         scripts.append(("corrected", Matter.corrected))
     if asked := case.never_said:
-        scripts += [(name, partial(Matter.unsaid, question=asked, asked_before=before)) for name, before in _UNSAID]
+        scripts += [
+            (name, partial(Matter.ask_unanswered, question=asked, asked_before=before)) for name, before in _UNSAID
+        ]
     for name, script in scripts:
         writer = LifeWriter(f"{stem}:{name}", grammar, part, Random(f"{seed} {stem} {name}"))
         script(Matter(_kind(case, part), writer, said))

@@ -43,7 +43,7 @@ def build_living_report(
     """Return the report of asked lives; shares lie in [0,1], and a figure that has nothing to be taken over is null.
 
     Args:
-        source: what the lives are: a file's name, or what they were generated from.
+        source: origin of the lives: a file's name, or how they were generated.
         lives: those that were asked.
         options: how.
         settings: those that differ from their defaults are named, without secrets.
@@ -170,7 +170,7 @@ def _size_table(report: Mapping[str, Any]) -> Table:
 
 
 def _figures(report: Mapping[str, Any]) -> Table:
-    """Return the figures that stand by themselves, one to a line."""
+    """Return the figures outside the tables, one per line."""
     table = Table(show_header=False, box=None)
     moves = report["label_moves"]
     table.add_row("label moves by more than one between sizes", f"{moves['moved']} of {moves['questions']}")

@@ -25,7 +25,7 @@ from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 
-MOST_AROUND = 100_000
+MAX_AROUND = 100_000
 _BATCH = 256
 _CITED = re.compile(r"^\[([^\]\n]+)\]", re.MULTILINE)
 
@@ -36,7 +36,7 @@ class LivingOptions:
 
     Attributes:
         sizes: how many unrelated records lie around each life; each 0 to 100,000, ascending.
-        seed: of what is generated around them.
+        seed: seed of the records generated around them.
         around: a data set whose messages lie around them; None = generated ones.
     """
 
@@ -46,8 +46,8 @@ class LivingOptions:
 
     def __post_init__(self) -> None:
         """Refuse sizes out of range with `InvalidInputError`."""
-        if not self.sizes or any(not 0 <= size <= MOST_AROUND for size in self.sizes):
-            raise InvalidInputError("sizes", self.sizes, f"whole numbers from 0 to {MOST_AROUND}")
+        if not self.sizes or any(not 0 <= size <= MAX_AROUND for size in self.sizes):
+            raise InvalidInputError("sizes", self.sizes, f"whole numbers from 0 to {MAX_AROUND}")
         object.__setattr__(self, "sizes", tuple(sorted(set(self.sizes))))
 
 
@@ -59,7 +59,7 @@ def run_lives(
     settings: Settings | None = None,
     progress: StageProgress | None = None,
 ) -> Iterator[LifeAnswer]:
-    """Yield what each question of each life brought at each size; the lives of a tenant one after the other.
+    """Yield the result of each question of each life at each size; the lives of a tenant one after the other.
 
     Raises:
         InvalidInputError: a record is rejected, a tenant of the store isn't empty, or the data set around has fewer
@@ -98,7 +98,7 @@ class _World:
         return f"lives-{self.language}-{self.around}"
 
     def grow(self, size: int) -> None:
-        """Write what is missing around the lives."""
+        """Write the missing records around the lives."""
         if not self.size and self.tenant in self.store.tenants():
             raise InvalidInputError("store", self.tenant, "a store without this tenant")
         wanted = surroundings(self.language, self.around, size, self.options.seed, self.options.around)
@@ -121,7 +121,7 @@ class _World:
     def _write(self, records: Sequence[Record]) -> None:
         for outcome in self.store.upsert(records, tenant=self.tenant):
             if outcome.status == "rejected":
-                raise InvalidInputError(f"{self.tenant}.{outcome.id}", outcome.error, "a record that the store takes")
+                raise InvalidInputError(f"{self.tenant}.{outcome.id}", outcome.error, "a record that the store accepts")
 
     def _ask(self, life: Life, question: LifeQuestion) -> LifeAnswer:
         request = RetrieveRequest(
@@ -137,7 +137,7 @@ class _World:
 
 
 def _answer(life: Life, question: LifeQuestion, size: int, result: RetrieveResult, latency_ms: float) -> LifeAnswer:
-    """Return what is measured of a result. Hints and counts are read where the result has them."""
+    """Return the measurements of a result. Hints and counts are read if the result has them."""
     facts = [(fact.id, fact.model_dump()) for fact in result.facts]
     return LifeAnswer(
         life=life,

@@ -35,7 +35,7 @@ class LifeWriter:
 
     Attributes:
         author: display name of the user, where messages carry one.
-        opened: whether the things told begin with words that say nothing.
+        opened: whether statements begin with filler words.
     """
 
     id: str
@@ -135,7 +135,7 @@ _BETWEEN = {"zh": ""}
 
 @dataclass
 class Matter:
-    """A thing of some kind in a life: the words of its gaps, and what it is told and asked with."""
+    """A thing of some kind in a life: the words of its gaps, and the wordings of its statements and questions."""
 
     kind: Kind
     writer: LifeWriter
@@ -174,8 +174,8 @@ class Matter:
         again = asked if same_words or not others else self.any(others)
         self.writer.ask(again, Scenario.ECHO, self.kind.name, gold=(gold,))
 
-    def unsaid(self, question: str, *, asked_before: bool) -> None:
-        """Something else is said; the question was asked before or not, and never answered."""
+    def ask_unanswered(self, question: str, *, asked_before: bool) -> None:
+        """Other things are said; the question may have been asked before, and is never answered."""
         if asked_before:
             self.writer.not_known(question)
             self.writer.session()

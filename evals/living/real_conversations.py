@@ -1,4 +1,4 @@
-"""Corrections that are seen in real conversations, where there are next to none: each is taken to be false (LIVE-4)."""
+"""Corrections detected in real conversations, which contain next to none: each counts as false (LIVE-4)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def false_corrections(
         store: without the tenants of the data set.
         settings: None = those of the environment.
         seed: of the draw.
-        progress: is told of both stages.
+        progress: called for both stages.
 
     Raises:
         InvalidInputError: no question can be asked, or a tenant of the store isn't empty.

@@ -17,7 +17,7 @@ NDCG_CUT = 10
 
 
 def expand_to_sources(facts: Iterable[RecalledFact]) -> list[str]:
-    """Return the ids that `facts`, in rank order, stand for, without duplicates (OPS-4).
+    """Return the source ids of `facts`, in rank order, without duplicates (OPS-4).
 
     A message, an archival entry or a trajectory stands for itself. A fact stands for the sources it
     was drawn from, in the order of its evidence, or for itself where it names no source. Several
@@ -26,11 +26,11 @@ def expand_to_sources(facts: Iterable[RecalledFact]) -> list[str]:
     """
     ids: dict[str, None] = {}
     for fact in facts:
-        ids.update(dict.fromkeys(_stands_for(fact)))
+        ids.update(dict.fromkeys(_source_ids(fact)))
     return list(ids)
 
 
-def _stands_for(fact: RecalledFact) -> list[str]:
+def _source_ids(fact: RecalledFact) -> list[str]:
     if fact.content_type is not ContentType.FACT:
         return [fact.id]
     sources = [evidence.source_id for evidence in fact.evidence if evidence.source_id != fact.id]
@@ -194,7 +194,7 @@ def score_figures(scores: Scores, outcomes: Outcomes) -> dict[str, Any]:
 def calibration_figures(
     scores: Scores, outcomes: Outcomes, answerable: Outcomes, labels: Sequence[str]
 ) -> dict[str, Any]:
-    """Return all figures of one set of questions; `answerable_auroc` tells answerable from unanswerable ones."""
+    """Return all figures of one set of questions; `answerable_auroc` separates answerable from unanswerable ones."""
     return {
         "questions": len(scores),
         "base_rate": float(outcomes.mean()) if len(outcomes) else None,

@@ -33,7 +33,7 @@ def report_table(
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a figure with so many decimals; a dash where there is none."""
+    """Return a figure with this many decimals; a dash for None."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
@@ -76,7 +76,7 @@ def _scores(answers: Sequence[ReplayRun]) -> dict[str, Any]:
 
 
 def _behaviour(answers: Sequence[ReplayRun]) -> dict[str, Any]:
-    """Return how the runs went; questions of other collections tell nothing of how well answers are recognised."""
+    """Return figures of the runs; questions about other collections don't measure how well answers are recognised."""
     figures = search_figures(answers)
     executed, repeats = figures["queries_executed"], figures["queries_repeated"]
     native = [answer for answer in answers if answer.prompt.category != CROSS_COLLECTION]

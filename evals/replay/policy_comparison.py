@@ -1,4 +1,4 @@
-"""Comparing policies on the same prompts: figures of each, and what their differences are worth (OPS-4).
+"""Comparing policies on the same prompts: figures of each, and the significance of their differences (OPS-4).
 
 Pure functions of the runs. Every interval is a paired bootstrap: prompts are drawn with replacement, the same ones
 for both policies.
@@ -21,8 +21,8 @@ from recall_loop.state.types import ConfidenceLabel
 LEVEL = 0.95
 RESAMPLES = 2000
 COMPLETE_DESCRIPTION = "all gold evidence in the top 10"
-_DIGITS = 12  # differences that even out leave some 1e-16, which is none
-_RESAMPLE_CHUNK = 200  # resamples held in memory together
+_DIGITS = 12  # differences that cancel out leave about 1e-16, which counts as 0
+_RESAMPLE_CHUNK = 200  # resamples held in memory at once
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Difference:
 
 
 def run_measures(run: ReplayRun) -> dict[str, float]:
-    """Return what is compared of one run, by name; counts, milliseconds, and metrics in [0,1]."""
+    """Return the compared figures of one run, by name: counts, milliseconds, and metrics in [0,1]."""
     found = {"gold_found": float(run.gold_found)} if run.gold_found is not None else {}
     return {
         **found,
@@ -162,7 +162,7 @@ def score_reliability(scores: Sequence[tuple[float, bool]]) -> list[dict[str, fl
 
 
 def by_iteration(runs: Sequence[ReplayRun]) -> list[dict[str, float | None]]:
-    """Return for each iteration how many runs made it, what it added, and what was found by its end.
+    """Return for each iteration the number of runs that made it, its new facts, and the facts found by its end.
 
     `found` is the share of gold ids that are returned in the end and that this iteration or an earlier one found
     first, averaged over scored prompts. A run that had stopped by then counts with what it had.

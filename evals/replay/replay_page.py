@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_STYLE: Any = {  # stubs know the names of one release of matplotlib only
-    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and copied
+_STYLE: Any = {  # stubs know the names of only one matplotlib release
+    "svg.fonttype": "none",  # text remains text: it can be read aloud, searched and copied
     "svg.hashsalt": "recall-loop",  # the same figures give the same bytes
     "font.family": "sans-serif",
     "axes.spines.top": False,
@@ -141,7 +141,7 @@ def _latency(axes: Axes, policies: Sequence[_Policy], latencies: Mapping[str, Se
 
     times = [sorted(max(took, _LEAST_MS) for took in latencies[policy["name"]]) for policy in policies]
     axes.set_xscale("log")
-    # Before anything is drawn: equal times would leave an axis of no width, which matplotlib can't draw.
+    # Before anything is drawn: equal times would give an axis without width, which matplotlib can't draw.
     axes.set_xlim(min(map(min, times)) / 1.25, max(map(max, times)) * 1.25)
     # Plain numbers are easier to read than powers of ten, and ten times as fast to draw.
     axes.xaxis.set_major_formatter(LogFormatter())

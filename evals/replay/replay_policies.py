@@ -20,7 +20,7 @@ from recall_loop.state.types import Identifier
 
 _ALLOWED = "old, new, or a TOML file with a table [settings], and a name where the file's isn't it"
 _STORE_SETTINGS = tuple(name for name in Settings.model_fields if name.startswith(("chroma_", "openai_")))
-# What all policies of a replay share, or they would not answer the same request from the same store.
+# Settings that all policies of a replay share, or they wouldn't answer the same request from the same store.
 _SHARED = {
     **dict.fromkeys(
         (*_STORE_SETTINGS, "embedder", "minilm_weights"),
@@ -97,7 +97,7 @@ def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[Rep
     A line is a `RetrieveRequest` that may also have `gold`, `answerable` and `category`; or an object with the
     request under `request`, as logs have it, whose other keys are left unread. A request without a tenant takes
     `tenant`; one without an id is called by its line. `gold` names a file whose lines say `id` and those labels:
-    they count instead of what stands in the requests.
+    they override those in the requests.
 
     Raises:
         InvalidInputError: a line is malformed, or a label has no request; names file, line and field.

@@ -48,7 +48,7 @@ class ReplayOptions:
 
 
 def build(asked: ReplayOptions, policies: Sequence[Policy], runs: Sequence[ReplayRun]) -> dict[str, Any]:
-    """Return the report; the first policy is what the others are compared with.
+    """Return the report; the other policies are compared with the first.
 
     Shares and metrics lie in [0,1], latencies are milliseconds. Equal but for latencies each time it is made from
     the same prompts, store, policies and seed. `settings` names those that differ from their defaults, without
@@ -77,7 +77,7 @@ def build(asked: ReplayOptions, policies: Sequence[Policy], runs: Sequence[Repla
 
 
 def run_line(run: ReplayRun) -> dict[str, Any]:
-    """Return one run as JSON-able values, with what a calibration is fitted on."""
+    """Return one run as JSON-able values, with the inputs of a calibration."""
     done, prompt = run.result, run.prompt
     return {
         "id": prompt.request.id,

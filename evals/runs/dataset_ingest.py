@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 
-_MOST = 2000  # with token vectors some 25 kB each
+_MAX_CACHED = 2000  # with token vectors some 25 kB each
 
 
 class CachingEmbedder:
@@ -36,10 +36,10 @@ class CachingEmbedder:
     def __init__(self, inner: Embedder) -> None:
         self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
         self._inner = inner
-        self._vectors: LRUCache[str, Any] = LRUCache(_MOST)
+        self._vectors: LRUCache[str, Any] = LRUCache(_MAX_CACHED)
         self._lock = Lock()
         if isinstance(inner, ConversationalEmbedder):
-            self.conversational = inner.conversational  # it embeds what is stored, which nothing remembers
+            self.conversational = inner.conversational  # it embeds stored texts, which are not cached
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per stored text."""
@@ -56,7 +56,7 @@ class CachingEmbedder:
     def _cached(
         self, cache: LRUCache[str, Any], texts: Sequence[str], make: Callable[[list[str]], Iterable[Any]]
     ) -> dict[str, Any]:
-        """Return what was made of each text; what is missing is made in one call."""
+        """Return the vector of each text; missing ones are computed in one call."""
         with self._lock:
             found = {text: cache[text] for text in texts if text in cache}
         missing = [text for text in dict.fromkeys(texts) if text not in found]
@@ -75,7 +75,7 @@ class CachingTokenEmbedder(CachingEmbedder):
         super().__init__(inner)
         self.token_dimension = inner.token_dimension
         self._token_embedder = inner
-        self._both: LRUCache[str, Any] = LRUCache(_MOST)
+        self._both: LRUCache[str, Any] = LRUCache(_MAX_CACHED)
 
     def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Vectors]]:
         """Return one unit vector and the token vectors of each stored text."""
@@ -96,7 +96,7 @@ def with_query_cache(inner: Embedder) -> CachingEmbedder:
 
 
 StageProgress = Callable[[str, int, int], None]
-"""Told a stage (`ingest` or `ask`), how much of it is done, and how much there is."""
+"""Called with a stage (`ingest` or `ask`), its progress, and its total."""
 
 _BATCH = 256
 

@@ -1,4 +1,4 @@
-"""The loop as a policy of an evaluation, with what its runs count."""
+"""The loop as a policy of an evaluation, with the counters of its runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CallLog:
     _calls: list[_SearchCall] = field(default_factory=list)
 
     def note(self, event: ProgressEvent) -> None:
-        """Take in one progress event; events that tell nothing about calls change nothing."""
+        """Process one progress event; events that aren't about calls change nothing."""
         if event["type"] == "queries_planned":
             queries = [str(query["text"]) for query in event["queries"]]
             self._calls.append(_SearchCall(event["tool"], queries))
@@ -121,9 +121,9 @@ class LoopPolicy:
     """The product's own loop with the given settings.
 
     Attributes:
-        on_event: is told every event.
+        on_event: called with every event.
         parts: the parts of a retrieval; ablations hand in others than the product's own.
-        traced: whether results tell which iteration found what.
+        traced: whether results say which iteration found each fact.
     """
 
     settings: Settings

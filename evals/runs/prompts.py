@@ -17,7 +17,7 @@ from recall_loop.state.settings.settings import Settings
 COMPLETE_CUT = 10
 UNLABELLED = "uncategorised"
 _T = TypeVar("_T")
-MOST_FACTS = 1000
+MAX_FACTS = 1000
 _FIXED_SETTINGS = {
     "max_facts": "left out: the largest K decides it",
     "store_path": "left out: the folder is an argument of its own",
@@ -46,8 +46,8 @@ class EvalOptions:
 
     def __post_init__(self) -> None:
         """Refuse values out of range with `InvalidInputError`."""
-        if not self.ks or any(not 1 <= k <= MOST_FACTS for k in self.ks):
-            raise InvalidInputError("k", self.ks, f"whole numbers from 1 to {MOST_FACTS}")
+        if not self.ks or any(not 1 <= k <= MAX_FACTS for k in self.ks):
+            raise InvalidInputError("k", self.ks, f"whole numbers from 1 to {MAX_FACTS}")
         if self.limit is not None and self.limit < 1:
             raise InvalidInputError("limit", self.limit, "a whole number of 1 or more")
         object.__setattr__(self, "ks", tuple(sorted(set(self.ks))))
@@ -77,7 +77,7 @@ class ReplayPrompt:
         parts: dict[str, list[str]] = {}
         for group in self.groups:
             for name in group:
-                parts.setdefault(name, []).append("\0".join(group))  # no id holds it
+                parts.setdefault(name, []).append("\0".join(group))  # no id contains it
         return list(dict.fromkeys(part for name in ids for part in parts.get(name, [name])))
 
     @property
@@ -86,9 +86,9 @@ class ReplayPrompt:
         return bool(self.gold) and self.answerable is not False
 
     def complete(self, ids: Sequence[str]) -> bool | None:
-        """Tell whether all gold evidence is in the first ten of `ids`: the event that confidence is about (CONF-4).
+        """Return whether all gold evidence is in the first ten of `ids`: the event that confidence predicts (CONF-4).
 
-        Never so for what memory can't answer; None where nothing is known.
+        False if memory holds no answer; None if unknown.
         """
         if self.answerable is False:
             return False
@@ -96,7 +96,7 @@ class ReplayPrompt:
 
 
 def settings_with(overrides: Iterable[str]) -> Settings:
-    """Return the settings with `name=value` pairs over what the environment says.
+    """Return the settings of the environment, overridden by `name=value` pairs.
 
     Raises:
         InvalidInputError: a pair without `=`, an unknown name, a value out of its range, or a setting

@@ -29,9 +29,9 @@ class ReplayRun:
     """One prompt under one policy.
 
     Attributes:
-        result: what the policy did, without the facts.
+        result: the policy's result, without the facts.
         facts: how many facts it returned.
-        ids: what the facts stand for, in rank order, without duplicates.
+        ids: ids of the sources of the facts, in rank order, without duplicates.
         found_in: the iteration that found each of `ids` first, where the policy tells.
         scores: retrieval metrics by name; {} where the prompt isn't scored.
         gold_found: gold ids among all that were returned; None where the prompt isn't scored.
@@ -62,7 +62,7 @@ def run_evaluation(
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS,
     progress: StageProgress | None = None,
 ) -> Iterator[ReplayRun]:
-    """Ingest what the chosen questions need, ask them, and yield what each one brought; see `replay`.
+    """Ingest the documents that the chosen questions need, ask them, and yield each result; see `replay`.
 
     Raises:
         InvalidInputError: see `recall_loop.evals.runs.prompts.select_questions` and `ingest`.
@@ -81,7 +81,7 @@ def run_evaluation(
 def _replay_as_written(
     dataset: Dataset, prompts: Sequence[ReplayPrompt], policy: Policy, store: MemoryStore, ks: Sequence[int]
 ) -> Iterator[ReplayRun]:
-    """Write each collection as far as a question's `before`, ask it, and go on; what is written after it isn't there.
+    """Write each collection up to a question's `before`, ask it, and continue; later documents don't exist yet.
 
     Raises:
         InvalidInputError: a `before` that the collection has no record of, or a record that is rejected.
@@ -115,7 +115,7 @@ def replay(
     """
     times: dict[str, datetime] = {}
     clock = datetime.now(UTC)
-    store.embedder.embed_queries([prompts[0].request.messages[-1].content])  # loads the model, which is nobody's time
+    store.embedder.embed_queries([prompts[0].request.messages[-1].content])  # loads the model outside the measured time
     for at, prompt in enumerate(prompts):
         request = _timed(prompt.request, store, times, clock)
         turn = at % len(policies)
@@ -136,7 +136,7 @@ def _timed(
 
 
 def newest_time(store: MemoryStore, tenant: str) -> datetime | None:
-    """Return the time of a tenant's newest record; None where none has one."""
+    """Return the time of a tenant's newest record; None if no record has one."""
     view = store.view(Scope(tenant=tenant))
     return next((row.record.created_at for row in view.rows(view.newest(1)).values()), None)
 
@@ -155,7 +155,7 @@ def _run(
     return ReplayRun(
         policy=policy.name,
         prompt=prompt,
-        result=replace(done, facts=(), found_in=()),  # a long log is held in memory: ids say it all
+        result=replace(done, facts=(), found_in=()),  # a long log is held in memory: ids suffice
         facts=len(done.facts),
         ids=ids,
         found_in=found_in,

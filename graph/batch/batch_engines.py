@@ -1,7 +1,7 @@
 """Engines of batches: threads of this process, or processes that each open the store to read (OPS-2).
 
 Most of a request without a language model is Python's own work, which one process does one at a time, however many
-threads it has. Threads are enough where requests wait for a model; processes where they compute.
+threads it has. Threads suffice if requests wait for a model; processes are for requests that compute.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings.settings import Settings
 
-# One more process than this that dies without having answered anything is not replaced.
+# If more processes than this die without an answer, they are no longer replaced.
 _MAX_DEATHS = 8
 _SHUTDOWN_SECONDS = 5.0
-# So many requests wait in each process, so that it goes on while its last line is being written.
+# This many requests are queued in each process, so that it continues while its last line is being written.
 _QUEUED_PER_WORKER = 2
 
 
@@ -44,7 +44,7 @@ class ThreadEngine:
         return self._pool.submit(run_request, request, self._store, self._settings)
 
     def close(self) -> None:
-        """Drop what hasn't begun, and wait for what has."""
+        """Drop requests that haven't started, and wait for the others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -57,7 +57,7 @@ class ProcessEngine:
 
     def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:
         threads = min(-(-concurrency // workers), _useful_threads(setup))
-        # What waits in a process uses up its timeout there, and ends with it: no more than keeps it busy.
+        # A queued request uses up its timeout there: only as many are queued as keep the process busy.
         self.slots = min(concurrency, workers * (threads + _QUEUED_PER_WORKER))
         self._setup = {**setup, "threads": threads, "processors": processors_per_process(workers)}
         self._deaths = 0
@@ -82,7 +82,7 @@ class ProcessEngine:
         return worker.submit(request)
 
     def close(self) -> None:
-        """Tell the processes to end, and end those that don't."""
+        """Ask the processes to exit, and kill those that don't."""
         for worker in self._workers:
             worker.request_stop()
         for worker in self._workers:
@@ -98,14 +98,14 @@ class _WorkerProcess:
         self._numbers = 0
         self.dead = False
         self.answered = 0
-        # -P: a `queue.py` in the folder where a batch is started is not Python's own.
-        # A session of its own: Ctrl-C reaches this process only, which then ends the others in order.
+        # -P: a `queue.py` in the current folder must not replace Python's own.
+        # A separate session: Ctrl-C reaches only this process, which then stops the others in order.
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "recall_loop.graph.batch.batch_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            # Matrix products take every processor unless limited: the processes share them.
+            # Matrix products use every processor unless limited: the processes share them.
             env={**os.environ, **thread_environment(setup["processors"])},
         )
         assert self.process.stdin is not None and self.process.stdout is not None  # both are pipes
@@ -138,14 +138,14 @@ class _WorkerProcess:
         return future
 
     def request_stop(self) -> None:
-        """Tell the process that nothing more comes."""
+        """Signal the end of input to the process."""
         try:
             self._to.close()
-        except OSError:  # it is gone already
+        except OSError:  # it has already ended
             self.dead = True
 
     def close(self) -> None:
-        """End the process: what it still runs has been given up."""
+        """Kill the process: its running requests have been given up."""
         self.request_stop()
         if self._futures:
             self.process.terminate()
@@ -161,15 +161,15 @@ class _WorkerProcess:
         try:
             self._to.write(packed)
             self._to.flush()
-        except OSError:  # it died; the reader meets the end of its output, and tells whoever waits
+        except OSError:  # it died; the reader sees the end of its output and notifies the waiting caller
             self.process.kill()
 
     def _read(self) -> None:
-        """Take answers until the process ends, then tell whoever still waits."""
+        """Read answers until the process ends, then notify waiting callers."""
         reason: BaseException = WorkerDied()
         try:
             while True:
-                number, given = pickle.load(self._from)  # from a process that this one started
+                number, given = pickle.load(self._from)  # from a process started by this one
                 if number is None:
                     reason = given
                     continue
@@ -201,7 +201,7 @@ def _useful_threads(setup: dict[str, Any]) -> int:
 
 
 def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:
-    """Say why other processes can't share the work on this store; None where they can."""
+    """Return why other processes can't share the work on this store; None if they can."""
     if store.location is None:
         return "the store is in memory"
     if settings.capture_runs and store.path is not None:

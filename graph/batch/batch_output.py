@@ -17,12 +17,12 @@ from recall_loop.memory.store.files.store_files import acquire, errors_naming
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import StopReason
 
-# Where a resumed run notes what is done, each line up to the last takes eight bytes.
+# Where a resumed run records finished lines: eight bytes for each line up to the last.
 MAX_LINES = 100_000_000
-# The head of a line as `_dump` writes it: a result has thousands of characters that need not be read.
+# The beginning of a line as `_dump` writes it: the thousands of characters of a result need not be read.
 _HEAD = re.compile(rb'\{"id": (?:null|"(?:[^"\\]|\\.)*"), "line": (\d{1,15}), "digest": "([0-9a-f]{16})", "')
 _DIGEST = re.compile(r"[0-9a-f]{16}")
-# A result without it was searched, and need not be read either.
+# A result without it was searched successfully, and need not be read either.
 _UNSEARCHED = f'"{StopReason.TOOL_FAILURE.value}"'.encode()
 
 
@@ -63,7 +63,7 @@ class ResultsFile:
 
     def close(self) -> None:
         """Close the file."""
-        with errors_naming(self._path):  # it writes what a full disk didn't take before
+        with errors_naming(self._path):  # writes the rest that a full disk didn't take
             self._file.close()
 
     def __enter__(self) -> ResultsFile:
@@ -74,7 +74,7 @@ class ResultsFile:
         try:
             self.close()
         finally:
-            if empty:  # the run never began; the same command may be given again
+            if empty:  # the run never started; the same command can be repeated
                 self._path.unlink(missing_ok=True)
 
     def _open(self, resume: bool) -> BinaryIO:
@@ -91,7 +91,7 @@ class ResultsFile:
             raise InvalidInputError("output", str(self._path), "a file that no other run is writing") from error
 
     def _read(self) -> None:
-        """Learn what is done, and cut off what follows the last line break: a piece of a line that a kill left.
+        """Read which lines are done, and truncate a partial line after the last line break, left by a kill.
 
         Nothing is cut from a file that isn't ours.
         """
@@ -117,7 +117,7 @@ def _is_torn_result_line(torn: bytes) -> bool:
 
 
 def _key(data: bytes) -> tuple[int, str] | None:
-    """Return the number and the digest of the request that a line answers; None where it is no such line."""
+    """Return the number and the digest of the request that a line answers; None for any other line."""
     head = _HEAD.match(data)
     if head is not None:
         number: Any = int(head[1])
@@ -145,7 +145,7 @@ def _failure(data: bytes) -> str | None:
 
 
 def _parse_line(data: bytes) -> dict[str, Any]:
-    """Read a whole line; nothing where it is none of ours. Its head need not be as `_dump` writes it."""
+    """Parse a whole line; None if it isn't ours. Its beginning need not be as `_dump` writes it."""
     try:
         line: Any = json.loads(data)
     except (ValueError, RecursionError):
@@ -156,7 +156,7 @@ def _parse_line(data: bytes) -> dict[str, Any]:
 def _dump(line: ResultLine) -> bytes:
     try:
         return json.dumps(line, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:  # an id may hold a lone surrogate; JSON can name it, UTF-8 can't
+    except UnicodeEncodeError:  # an id may contain a lone surrogate; JSON can express it, UTF-8 can't
         return json.dumps(line).encode("ascii")
 
 
@@ -165,7 +165,7 @@ _LATENCY = (("p50", 0.50), ("p95", 0.95), ("max", 1.0))
 
 @dataclass(slots=True)
 class BatchSummary:
-    """Counts of requests; of those that had their line from the run that was resumed only `skipped_errors` tells.
+    """Counts of requests; those finished by the resumed run appear only in `skipped_errors`.
 
     Attributes:
         total: requests that have their line, skipped ones included.

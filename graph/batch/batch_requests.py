@@ -36,7 +36,7 @@ ResultLine = dict[str, Any]
 class BatchRequest:
     """One request of a batch: its fields, or the error that it gets unrun. `line` counts from 1.
 
-    `digest` tells its line of the file from another's, 16 hexadecimal digits; None where there is no file.
+    `digest` identifies its line of the file, 16 hexadecimal digits; None without a file.
     """
 
     line: int
@@ -52,7 +52,7 @@ class BatchRequest:
 
 
 def line_digest(data: bytes) -> str:
-    """Return what tells one line of a requests file from another."""
+    """Return a digest that distinguishes lines of a requests file."""
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -74,7 +74,7 @@ class CompletedLines:
         return line < len(self._digests) and self._digests[line] != 0
 
     def check(self, path: Path) -> None:
-        """Look whether every line that is done stands in the requests file as it did then.
+        """Check that every finished line is unchanged in the requests file.
 
         Raises:
             InvalidInputError: the file is another one, or was changed.
@@ -93,7 +93,7 @@ class CompletedLines:
 
     @staticmethod
     def _number(digest: str) -> int:
-        return int(digest, 16) or 1  # 0 stands for a line that isn't done
+        return int(digest, 16) or 1  # 0 means that a line isn't done
 
 
 def _changed_file_error(path: Path, why: str) -> InvalidInputError:
@@ -105,7 +105,7 @@ class _IdRegistry:
     """The ids met so far, each with the line that first gave it."""
 
     def __init__(self) -> None:
-        # "" = a file of SQLite's own that goes when it is closed; what exceeds its small cache is on disk.
+        # "" = SQLite's own temporary file, deleted when it is closed; whatever exceeds its small cache is on disk.
         self._ids = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._ids.execute("PRAGMA journal_mode = OFF")
         self._ids.execute("PRAGMA synchronous = OFF")
@@ -113,7 +113,7 @@ class _IdRegistry:
         self._ids.execute("BEGIN")
 
     def first_line(self, request_id: str, line: int) -> int:
-        """Return the line that first gave an id; `line` itself where none did before."""
+        """Return the first line with this id; `line` itself if it is the first."""
         key = hashlib.blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if self._ids.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (key, line)).rowcount:
             return line
@@ -191,7 +191,7 @@ def run_request(request: BatchRequest, store: MemoryStore, settings: Settings) -
         result = retrieve(fields, store=store, settings=settings)
     except RecallError as error:
         return request.result_line(error=describe_error(error))
-    except Exception as error:  # noqa: BLE001  # the log has the trace; the other requests go on
+    except Exception as error:  # noqa: BLE001  # the log has the traceback; the other requests continue
         _log.exception("request %r failed", request.request_id)
         return request.result_line(error={"type": "internal", "message": f"{type(error).__name__}: {error}"})
     return request.result_line(result=result.model_dump(mode="json"))

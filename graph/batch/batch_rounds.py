@@ -16,13 +16,13 @@ from typing import Literal, Protocol
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
 
 OutputOrder = Literal["completed", "input"]
-# So many results for each running request may wait for an earlier one.
+# This many results per running request may wait for an earlier one.
 _MAX_READY_PER_SLOT = 4
-# A request whose process has ended so often runs alone the next time, so that nothing else ends with it.
+# A request whose process has died this often runs alone the next time, so that nothing else is lost with it.
 _DEATHS_BEFORE_ISOLATION = 2
 
 
-class WorkerDied(Exception):  # an event, passed on through a future
+class WorkerDied(Exception):  # an event, passed through a future
     """The process that ran a request ended before it answered."""
 
 
@@ -36,7 +36,7 @@ class BatchEngine(Protocol):
         ...
 
     def close(self) -> None:
-        """Drop what hasn't begun, and end what the engine began."""
+        """Drop requests that haven't started, and stop the engine."""
         ...
 
 

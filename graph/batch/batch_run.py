@@ -161,7 +161,7 @@ def _check(
 
 
 def _check_files(requests_path: Path, output_path: Path) -> None:
-    if requests_path.exists() and not requests_path.is_file():  # first: to open a named pipe waits for its writer
+    if requests_path.exists() and not requests_path.is_file():  # first: opening a named pipe waits for its writer
         raise InvalidInputError("requests", str(requests_path), "a regular file: it is read more than once")
     requests_path.open("rb").close()
     if output_path.exists() and output_path.samefile(requests_path):

@@ -39,7 +39,7 @@ def main() -> None:
     freeze_heap()
     with store, ThreadPoolExecutor(max_workers=setup["threads"]) as pool:
         reply = partial(_write_reply, replies, threading.Lock())
-        with suppress(EOFError):  # nothing more comes
+        with suppress(EOFError):  # no more input
             while True:
                 number, request = pickle.load(requests)  # from the process that started this one
                 pool.submit(run_request, request, store, settings).add_done_callback(partial(reply, number))
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _claim_stdout() -> IO[bytes]:
-    """Return the standard output, and let whatever else writes there write to the standard error."""
+    """Return the standard output, and redirect other writers from it to standard error."""
     own = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return own
@@ -61,7 +61,7 @@ def _write_reply(replies: IO[bytes], lock: threading.Lock, number: int, future: 
         try:
             pickle.dump((number, future.result()), replies)
             replies.flush()
-        except BrokenPipeError:  # nobody is left to read it
+        except BrokenPipeError:  # the reader is gone
             os._exit(1)
 
 

@@ -41,7 +41,7 @@ class RayWorker:
             self._why = f"{platform.node()}: the store can't be read there: {error}"
 
     def ready(self) -> str | None:
-        """Return why this actor can't work; None where it can."""
+        """Return why this actor can't work; None if it can."""
         return self._why
 
     def answer(self, request: BatchRequest) -> ResultLine:
@@ -57,7 +57,7 @@ class RayWorker:
     def _open(self, setup: dict[str, Any]) -> None:
         own = version("recall-loop")
         if own != setup["version"]:
-            raise WorkerError(f"recall-loop {own} is installed there, and {setup['version']} asks")
+            raise WorkerError(f"recall-loop {own} is installed there, but {setup['version']} here")
         if setup["url"] is not None:
             _check_chroma(setup["url"])
         location, read_only = setup["location"], not self._settings.capture_runs
@@ -72,7 +72,7 @@ def _check_chroma(url: str) -> None:
     """Look whether the Chroma server answers on this machine; a search would only be slower without it."""
     try:
         urlopen(f"{url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()
-    except HTTPError as reply:  # whatever it says, somebody is there
+    except HTTPError as reply:  # the server is there, whatever it answers
         reply.close()
     except OSError as error:
         raise WorkerError(f"no Chroma server at {url}, seen from there: {error}") from error
@@ -83,7 +83,7 @@ DEFAULT_ACTORS = 2
 _STARTUP_SECONDS = 180.0
 _CONNECT_SECONDS = 5.0
 _OBJECT_STORE_BYTES = 200_000_000
-# One more actor than this that ends without having answered anything is not replaced.
+# If more actors than this end without an answer, they are no longer replaced.
 _MAX_ACTOR_DEATHS = 3
 
 
@@ -114,7 +114,7 @@ class RayCluster:
 
 
 def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
-    """Say why a cluster can't share the work on this store; None where it can."""
+    """Return why a cluster can't share the work on this store; None if it can."""
     why = multiprocess_blocker(store, settings)
     if why is None and store.path is not None and not store.maintenance.url:
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
@@ -164,7 +164,7 @@ class RayEngine:
         return self._actors[at].submit(request)
 
     def close(self) -> None:
-        """End the actors, and the cluster where it is our own."""
+        """Stop the actors, and the cluster if it is our own."""
         for actor in self._actors:
             self._ray.kill(actor.handle)
         self._actors = []
@@ -226,7 +226,7 @@ class _ActorHandle:
             self.busy -= 1
             try:
                 line = done.result()
-            except RayTaskError as error:  # what `RayWorker.answer` itself raised
+            except RayTaskError as error:  # raised by `RayWorker.answer` itself
                 given.set_exception(WorkerError(str(error.cause)))
             except RayError:
                 self.dead, self.busy = True, 0
@@ -255,7 +255,7 @@ def _check_listening(address: str) -> None:
 def _import_ray() -> Any:
     """Import Ray without its reports, and its own cluster on the loopback address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Off, Ray's own cluster takes the loopback address for its machine's; read when Ray is imported.
+    # If off, Ray's own cluster takes the loopback address for its machine's; read when Ray is imported.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray

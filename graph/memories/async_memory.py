@@ -77,7 +77,7 @@ class AsyncMemory:
             return self._memory
 
     def _close(self) -> None:
-        with self._lock:  # an opening that has begun ends first
+        with self._lock:  # an open that has begun finishes first
             self._closed = True
             if self._memory is not None:
                 self._memory.close()

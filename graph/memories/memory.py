@@ -87,7 +87,7 @@ class Memory(MemoryReading):
 
     @cached_property
     def _reader(self) -> FactReader:
-        from recall_loop.graph.memories.fact_reading import FactReader  # only a memory that asks a model needs it
+        from recall_loop.graph.memories.fact_reading import FactReader  # only needed if a model is asked
 
         return FactReader(self.store, self.settings, self._llm)
 

@@ -33,7 +33,7 @@ Versions = list[RecordVersion]
 
 
 class MemoryReading:
-    """What `Memory` tells of a store, all of it narrowed by a flat scope.
+    """The reading methods of `Memory`, each narrowed by a flat scope.
 
     Attributes:
         store: the store below, for everything that isn't here.
@@ -105,7 +105,7 @@ class MemoryReading:
             InvalidInputError: an argument isn't allowed, or the request names another scope.
             StoreError: the store can't be read.
         """
-        from recall_loop.graph.memories.questions import request_of  # what only writes or searches needs no LangGraph
+        from recall_loop.graph.memories.questions import request_of  # writing and searching alone don't need LangGraph
         from recall_loop.graph.run import retrieve
 
         return retrieve(
@@ -128,7 +128,7 @@ class MemoryReading:
         conversation_id: str | None = None,
         tenant: str | None = None,
     ) -> Record | None:
-        """Return a record; None where there is none with this id in the given scope.
+        """Return a record; None if the given scope has none with this id.
 
         Raises:
             InvalidInputError: an argument is no text.

@@ -16,14 +16,14 @@ def open_place(
     """Return the given store, or open one.
 
     Raises:
-        InvalidInputError: `path` is no path, or something is given beside `store`.
+        InvalidInputError: `path` isn't a path, or another argument is given together with `store`.
         UnsupportedOptionError: `path` is an address of something else than PostgreSQL, or its driver isn't installed.
         StoreError: the store can't be opened.
     """
     if store is not None:
         for name, value in (("path", path), ("embedder", embedder)):
             if value is not None:
-                raise InvalidInputError(name, value, "nothing beside store=")
+                raise InvalidInputError(name, value, "no value together with store=")
         return store
     check_place(path)
     if path is None:

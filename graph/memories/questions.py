@@ -17,7 +17,7 @@ def request_of(question: QuestionInput, fields: Mapping[str, Any]) -> RetrieveRe
     """Return the request of a question, of a message or of several, with further fields.
 
     Raises:
-        InvalidInputError: names what isn't allowed, or a field that the request gives too.
+        InvalidInputError: names an invalid value, or a field that the request has too.
     """
     if isinstance(question, str):
         return parse_request({**fields, "messages": [{"content": question}]})
@@ -27,7 +27,7 @@ def request_of(question: QuestionInput, fields: Mapping[str, Any]) -> RetrieveRe
         request = parse_request(question)
         for name in fields:
             if name in request.model_fields_set:
-                raise InvalidInputError(name, fields[name], "nothing beside a request that has it")
+                raise InvalidInputError(name, fields[name], "no value together with a request that has one")
         return (
             validate_model(RetrieveRequest, {**request.model_dump(exclude_unset=True), **fields}) if fields else request
         )

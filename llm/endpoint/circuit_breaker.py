@@ -13,11 +13,11 @@ from cachetools import LRUCache, cached
 from recall_loop.state.settings.settings import Settings
 
 PROMPT_METHOD = "prompt"
-# Endpoints that are remembered: callers may name any number of models and addresses.
+# Number of remembered endpoints: callers may name any number of models and addresses.
 MAX_ENDPOINTS = 256
-# Calls in a row that were cut short without an answer, after which the endpoint is taken to hang.
+# Consecutive calls that timed out without an answer, after which the endpoint is assumed to hang.
 _MAX_SHORT_TIMEOUTS = 2
-# How much longer than those a call must have, to be made all the same.
+# A call is made anyway if it has this many times as long as those.
 _LONGER_CALL_FACTOR = 2.0
 
 
@@ -33,8 +33,8 @@ class Quirk(StrEnum):
     """A parameter that an endpoint wants otherwise."""
 
     NO_TEMPERATURE = "no_temperature"
-    NO_STREAM = "no_stream"  # answers in one piece, whatever is asked
-    OTHER_TOKEN_LIMIT = "other_tokens"  # the other spelling of max_tokens / max_completion_tokens
+    NO_STREAM = "no_stream"  # sends one response, even if streaming is requested
+    OTHER_TOKEN_LIMIT = "other_tokens"  # the alternative spelling of max_tokens / max_completion_tokens
 
 
 class _ExhaustionCause(StrEnum):
@@ -56,7 +56,7 @@ class EndpointHealth:
         self._open_until: float | None = None
         self._trying = False
         self._cut_short = 0
-        self._hung_for = 0.0  # seconds that calls had which got no answer
+        self._hung_for = 0.0  # time limits of the calls that got no answer
 
     @property
     def quirks(self) -> frozenset[Quirk]:
@@ -78,7 +78,7 @@ class EndpointHealth:
     def record_success(self, method: str) -> None:
         """Remember that a method gave a value."""
         with self._lock:
-            # Where everything was refused it may have been the prompt's fault: the best method gets its chance again.
+            # If every method was rejected, the prompt may be to blame: the best method gets another chance.
             self._working = None if self._exhausted is _ExhaustionCause.REFUSED else method
             self._exhausted = None
 
@@ -113,7 +113,7 @@ class EndpointHealth:
             return not known
 
     def admit(self, now: float, seconds: float) -> Admission:
-        """Say whether a call of at most `seconds` may be made; after the cooldown one caller gets the trial call."""
+        """Return whether a call of at most `seconds` may be made; after the cooldown one caller gets the trial call."""
         with self._lock:
             if self._open_until is None or seconds > _LONGER_CALL_FACTOR * self._hung_for:
                 return Admission.CLOSED
@@ -177,7 +177,7 @@ class Limits:
         return cls(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
 
     def less(self, used: Usage) -> Limits:
-        """Return what is left after `used`, never below nothing."""
+        """Return the budget left after `used`, never below zero."""
         return Limits(
             max(0, self.calls - used.calls), max(0, self.tokens - used.tokens), max(0.0, self.seconds - used.seconds)
         )

@@ -1,4 +1,4 @@
-"""Why a call of a chat model gave nothing, and what may be done about it.
+"""Failures of chat model calls, and how to handle them.
 
 Errors are distinguished by langchain's own classes, by an HTTP status, and by the names of their classes: the model may
 come from any vendor, and naming a class needs no import of its package.
@@ -71,12 +71,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class CallError:
-    """A failure of one call, and what may follow.
+    """A failure of one call, and how to proceed.
 
     Attributes:
         failure: the reason, and one line about it.
         try_next_method: another form of the same question may do better.
-        retry: the same call may do better later, after `retry_after` seconds where the server named them.
+        retry: the same call may succeed later, after `retry_after` seconds if the server gave them.
         retry_after: those seconds.
         parameter: the server refuses this one.
         alive: the server did answer, so nothing is wrong with the connection to it.
@@ -97,7 +97,7 @@ class CallError:
         return self.failure.reason
 
 
-# Reasons that leave the endpoint alone for a while, once the retries are spent.
+# Reasons for not calling the endpoint for a while, once the retries are used up.
 CIRCUIT_OPENING_REASONS = frozenset(
     {
         FailureReason.TIMEOUT,
@@ -129,12 +129,12 @@ _BY_CLASS: tuple[tuple[type[Exception], FailureReason], ...] = (
     (ModelNotFoundError, FailureReason.BAD_REQUEST),
     (ConnectionError, FailureReason.CONNECTION),
     (NotImplementedError, FailureReason.UNSUPPORTED),
-    # What recurses in a model's call is a parser, in a reply of thousands of brackets.
+    # Recursion in a model's call comes from a parser, on a reply with thousands of brackets.
     (RecursionError, FailureReason.NOT_JSON),
     (OutputParserException, FailureReason.NOT_JSON),
     (ValidationError, FailureReason.INVALID),
 )
-# Classes of openai, httpx and other vendors, by name, the first that fits.
+# Classes of openai, httpx and other vendors, by name; the first match wins.
 _BY_NAME = {
     "LengthFinishReasonError": FailureReason.TRUNCATED,
     "ContentFilterFinishReasonError": FailureReason.REFUSED,
@@ -144,20 +144,20 @@ _BY_NAME = {
     "APIConnectionError": FailureReason.CONNECTION,
     "TransportError": FailureReason.CONNECTION,
 }
-# What clients stumble with over replies of another form than their own.
+# Errors that clients raise on replies in another format than their own.
 _FORM_ERRORS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-# Classes of errors are for telemetry; whoever reads a warning knows none of them.
+# Class names are for telemetry; readers of warnings don't know them.
 _WORDS = {
     FailureReason.TIMEOUT: "no reply in time",
     FailureReason.CONNECTION: "no connection to the endpoint, or one that broke off",
     FailureReason.RATE_LIMITED: "too many requests",
-    FailureReason.AUTHENTICATION: "the endpoint doesn't accept the key",
-    FailureReason.BAD_REQUEST: "the endpoint refuses the request",
-    FailureReason.SERVER_ERROR: "the endpoint reports a fault of its own",
+    FailureReason.AUTHENTICATION: "the endpoint rejected the key",
+    FailureReason.BAD_REQUEST: "the endpoint rejected the request",
+    FailureReason.SERVER_ERROR: "the endpoint reported an internal error",
     FailureReason.REFUSED: "the model refused",
     FailureReason.TRUNCATED: "the reply was cut off at its limit",
-    FailureReason.NOT_JSON: "the reply holds no JSON that can be read",
-    FailureReason.INVALID: "the reply has another form than was asked for",
+    FailureReason.NOT_JSON: "the reply holds no valid JSON",
+    FailureReason.INVALID: "the reply doesn't match the schema",
     FailureReason.UNSUPPORTED: "the model doesn't support the output method",
     FailureReason.ERROR: "the model's client failed",
 }
@@ -176,9 +176,9 @@ def call_error(reason: FailureReason, detail: str, *, alive: bool = False) -> Ca
 
 
 def unclassified_error(error: Exception) -> CallError:
-    """Return the error of what can't be read or classified: an error whose own text raises, a reply of no form.
+    """Return the error for anything unreadable or unknown: an error whose own text raises, a malformed reply.
 
-    Only the error's class is looked at.
+    Only the error's class is used.
     """
     if issubclass(type(error), RecursionError):
         return call_error(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
@@ -186,7 +186,7 @@ def unclassified_error(error: Exception) -> CallError:
 
 
 def classify_error(error: BaseException, form: str = "the form that is expected") -> CallError:
-    """Return what an error of a model's call means. Its own message is read but never passed on.
+    """Classify an error of a model's call. Its own message is read but never passed on.
 
     `form` says of which form a readable reply is.
     """
@@ -210,8 +210,8 @@ def classify_error(error: BaseException, form: str = "the form that is expected"
 
 
 def _of_form(error: Exception, form: str) -> CallError:
-    """Return what it means that a client stumbled over a reply."""
-    # LangChain takes the first of no choices, or finds none.
+    """Classify a client's error on a reply."""
+    # LangChain indexes an empty list of choices, or finds none.
     none = isinstance(error, IndexError) or (isinstance(error, KeyError | TypeError) and "choices" in str(error))
     if none:
         return replace(call_error(FailureReason.EMPTY, "the reply has no choices", alive=True), unreadable=True)
@@ -219,7 +219,7 @@ def _of_form(error: Exception, form: str) -> CallError:
 
 
 def _of_status(error: BaseException, status: int) -> CallError:
-    """Return what an answer with an HTTP status of 400 or more means, or an error that should have had it."""
+    """Classify an HTTP status of 400 or more, or an error that should have had it."""
     code, parameter = _field(error, "code"), _field(error, "param")
     head = "an error in a reply of HTTP 200" if isinstance(error, ReportedError) else f"HTTP {status}"
     words = [head, *(f"{n} {v}" for n, v in (("code", code), ("param", parameter)) if _is_plain(v))]
@@ -227,7 +227,7 @@ def _of_status(error: BaseException, status: int) -> CallError:
     if status in (401, 403):
         return call_error(FailureReason.AUTHENTICATION, detail, alive=True)
     if status == 429:
-        # Money that is spent doesn't come back within a request.
+        # An exhausted quota doesn't recover within a request.
         later = replace(call_error(FailureReason.RATE_LIMITED, detail), retry=code != "insufficient_quota")
         return replace(later, retry_after=_retry_after(error))
     if status in (408, 409) or (status >= 500 and status != 501):
@@ -236,7 +236,7 @@ def _of_status(error: BaseException, status: int) -> CallError:
 
 
 def _of_refusal(said: str, status: int, detail: str, parameter: str | None) -> CallError:
-    """Return what a 400 and its kin mean: the form, the key, the content or the length."""
+    """Classify a 400 or similar status: the format, the key, the content or the length."""
     if _FILTERED.search(said):
         return call_error(FailureReason.REFUSED, detail, alive=True)
     if _KEY.search(said):

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 OPENAI = "openai"
 NO_KEY = "none"
-"""What is sent as the key to an address that needs none: the client insists on one."""
+"""Key sent to an address that needs none: the client requires one."""
 
-# The providers of LangChain's `init_chat_model` but OpenAI. Another prefix is tried there too, unless a base URL says
-# that the name is one of that server's own, such as `llama3:8b`.
+# The providers of LangChain's `init_chat_model` except OpenAI. Other prefixes are tried there too, unless a base URL
+# shows that the name belongs to that server, such as `llama3:8b`.
 PROVIDERS = word_set(
     "anthropic anthropic_bedrock azure_ai azure_openai baseten bedrock bedrock_converse bedrock_mantle_anthropic"
     " bedrock_mantle_openai cohere deepseek fireworks google_anthropic_vertex google_genai google_vertexai groq"
     " huggingface ibm langsmith litellm meta mistralai nvidia ollama openrouter perplexity together upstage xai"
 )
-# Prefixes of OpenAI's own names: a fine-tuned model is `ft:base:organization::id`.
+# Prefixes of OpenAI's own model names: a fine-tuned model is `ft:base:organization::id`.
 _OPENAI_PREFIXES = (OPENAI, "ft")
-# Matched as text: another parser than the client's might see another host in an odd URL.
+# Matched as text: another parser than the client's might find another host in an odd URL.
 _OPENAI_ADDRESS = re.compile(r"https://(?:[a-z]+\.)?api\.openai\.com(?::443)?(?:/[a-z0-9/]*)?")
 _UNKNOWN = ("unsupported provider", "is not supported", "unable to infer")
 _Model = TypeVar("_Model")
@@ -58,7 +58,7 @@ def is_foreign(url: str | None) -> bool:
 
 
 def forget_openai_environment(client: Any) -> None:
-    """Take out of a client of OpenAI's what it has read from OPENAI_* variables, which is for OpenAI only.
+    """Remove values of OPENAI_* variables from a client of OpenAI's class: they are for OpenAI only.
 
     The client reads them whatever it is given, and its constructor has no way to say no.
     """
@@ -67,7 +67,7 @@ def forget_openai_environment(client: Any) -> None:
 
 
 def make_by_provider(field: str, name: str, make: Callable[[], _Model]) -> _Model:
-    """Return what LangChain makes of `provider:model`.
+    """Return LangChain's model for `provider:model`.
 
     Args:
         field: the setting or argument that has the name.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# What kinds of errors are called, in codes and types; the HTTP status that a server should have answered with.
+# Names of kinds of errors, in codes and types; and the HTTP status that the server should have sent.
 _STATUSES = (
     (429, re.compile(r"rate_?limit|quota|too_many")),
     (401, re.compile(r"api_?key|auth")),
@@ -30,15 +30,15 @@ class ReportedError(Exception):
 
 
 def reported_error(error: BaseException) -> ReportedError | None:
-    """Return the error in the reply that a model's client stumbled over; None where the reply has none."""
+    """Return the error in the reply on which a model's client failed; None if the reply has none."""
     if isinstance(error, ValueError) and error.args and isinstance(error.args[0], Mapping):
-        return _error_in({"error": error.args[0]})  # LangChain raises what it found under `error`
+        return _error_in({"error": error.args[0]})  # LangChain raises the value that it found under `error`
     response: Any = getattr(error, "response", None)
     if getattr(response, "status_code", None) != 200:
         return None
     try:
         return _error_in(response.json())
-    except (ValueError, RecursionError, RuntimeError):  # a web page, or a stream that was not read to its end
+    except (ValueError, RecursionError, RuntimeError):  # a web page, or a stream that was not fully read
         return None
 
 

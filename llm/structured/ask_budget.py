@@ -1,4 +1,4 @@
-"""What one ask of a chat model may spend, and what it has spent: calls, tokens, seconds and retries (LOOP-8)."""
+"""The budget of one request to a chat model, and its use: calls, tokens, seconds and retries (LOOP-8)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from recall_loop.llm.structured.reply_parsing import ParsedReply
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.text.words.snippets import estimate_tokens
 
-# Tokens around each prompt that belong to no text: roles and separators of two messages.
+# Tokens around each prompt that aren't text: roles and separators of two messages.
 _FRAME_TOKENS = 12
-# Where a request has less time than the timeout, a call gets this share, and at least so many seconds: the rest is
+# If a request has less time left than the timeout, a call gets this share, and at least this many seconds: the rest is
 # for the search without the model.
 _HURRIED_SHARE = 0.5
 _MIN_SECONDS = 0.05
-# Seconds that a server's Retry-After is waited out at most, and that it keeps the endpoint alone at most.
+# Maximum seconds to wait for a server's Retry-After, and to stop calling an endpoint because of it.
 _MAX_WAIT = 5.0
 _MAX_COOLDOWN = 300.0
 
@@ -40,8 +40,8 @@ class AskBudget:
 
     Args:
         policy: how the endpoint is treated.
-        limits: what may be spent.
-        prompt: what each call sends.
+        limits: the budget.
+        prompt: the prompt of each call.
         schema_tokens: tokens of the schema that goes with it, by estimate.
 
     Attributes:
@@ -61,17 +61,17 @@ class AskBudget:
     def limit_error(self) -> CallError | None:
         """Return which limit leaves no room for a further call; None if there is room."""
         if len(self.attempts) >= self._limits.calls:
-            return call_error(FailureReason.CALL_LIMIT, f"no call left of {self._limits.calls}")
+            return call_error(FailureReason.CALL_LIMIT, f"all {self._limits.calls} calls are used")
         need = self._prompt_tokens + self._policy.reply_tokens
         if self._tokens + need > self._limits.tokens:
             left = max(0, self._limits.tokens - self._tokens)
             return call_error(FailureReason.TOKEN_LIMIT, f"about {need} tokens needed, {left} left")
         if self._seconds_left() <= 0:
-            return call_error(FailureReason.TIME_LIMIT, f"no time left of {max(0.0, self._limits.seconds):.3g} s")
+            return call_error(FailureReason.TIME_LIMIT, f"all {max(0.0, self._limits.seconds):.3g} s are used")
         return None
 
     def add_prompt(self) -> None:
-        """Count the tokens of a prompt that the server may have read, where no reply says how many."""
+        """Count the tokens of a prompt that the server may have read, if no reply has a count."""
         self._tokens += self._prompt_tokens
 
     def add_reply(self, reading: ParsedReply) -> None:
@@ -104,14 +104,14 @@ class AskBudget:
         return min(error.retry_after, _MAX_COOLDOWN)
 
     def call_seconds(self) -> float:
-        """Return what the next call may take."""
+        """Return the limits of the next call."""
         most = self._policy.timeout_seconds
         if self._limits.seconds < most:
             most = max(_HURRIED_SHARE * self._limits.seconds, _MIN_SECONDS)
         return min(most, self._seconds_left())
 
     def usage(self) -> Usage:
-        """Return what the ask has cost."""
+        """Return the usage so far."""
         return Usage(len(self.attempts), self._tokens, self._policy.clock() - self._started)
 
     @property

@@ -21,7 +21,7 @@ from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import mark_failed, record_error, set_attributes, set_content, start_span
 
-# The conventions' names of providers, by classes of langchain; the first that is among the model's.
+# Provider names of the conventions by LangChain class; the first one among the model's classes counts.
 _PROVIDERS = {
     "AzureChatOpenAI": "azure.ai.openai",
     "AzureAIChatCompletionsModel": "azure.ai.inference",
@@ -60,7 +60,7 @@ class CallObserver:
 class CallSpan:
     """One call: a span that is current while it is made, a duration, and tokens as far as the server counts them.
 
-    `step` names the prompt, `method` the output method. `context` is what the call runs in. Nothing of the prompt or
+    `step` names the prompt, `method` the output method. `context` is the call's context. Nothing of the prompt or
     the reply is recorded unless content is allowed.
     """
 
@@ -134,7 +134,7 @@ def _server(url: str | None) -> dict[str, Any]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """Return what a chat model says of a reply; nothing where it isn't what LangChain promises."""
+    """Return a chat model's metadata of a reply; empty if it doesn't have LangChain's format."""
     return value if isinstance(value, Mapping) else {}
 
 

@@ -22,13 +22,13 @@ from recall_loop.llm.structured.reply_parsing import MAX_REPLY_CHARACTERS, messa
 from recall_loop.state.run.cancellation import cancellation_event, raise_if_cancelled
 
 TextListener = Callable[[str], None]
-# How often a run that can be cancelled checks whether it was, while it waits for the model.
+# Interval at which a cancellable run checks for cancellation while it waits for the model.
 _CANCELLATION_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of the model, of at most `seconds`; `stream` where somebody listens to the growing text."""
+    """One call of the model, of at most `seconds`; `stream` if a listener wants the partial text."""
 
     runnable: Runnable[Any, Any]
     messages: list[BaseMessage]
@@ -75,7 +75,7 @@ class _StreamBuffer:
 
 
 def call_model(call: ModelCall, on_text: TextListener | None) -> CallOutcome:
-    """Make a call in a thread of its own, which can be left behind, and wait for it; `on_text` is called in this one.
+    """Make a call in a separate thread, which can be abandoned, and wait for it; `on_text` is called in this one.
 
     Raises:
         RunCancelledError: the run was cancelled; and whatever the listener raises.
@@ -106,7 +106,7 @@ def pause(seconds: float) -> None:
 
 
 def _next(heard: queue.SimpleQueue[str | CallOutcome], seconds: float) -> str | CallOutcome:
-    """Return what is heard next; nothing after `seconds`, or after the longest wait that Python takes.
+    """Return the next message; None after `seconds`, or after the longest wait that Python allows.
 
     Raises:
         RunCancelledError: the run was cancelled.
@@ -120,7 +120,7 @@ def _next(heard: queue.SimpleQueue[str | CallOutcome], seconds: float) -> str | 
 
 
 def _start(call: ModelCall, put: OutcomeSink) -> threading.Event:
-    """Start a call in a thread of its own, and return the event that tells the thread that nobody waits any more.
+    """Start a call in a separate thread, and return the event that signals that nobody waits any more.
 
     A daemon: the interpreter's end doesn't wait for a call that hangs.
     """
@@ -130,7 +130,7 @@ def _start(call: ModelCall, put: OutcomeSink) -> threading.Event:
     thread = threading.Thread(target=work, args=(_run_call, call, put, left), name="recall-loop-llm", daemon=True)
     try:
         thread.start()
-    except RuntimeError as error:  # the system has no thread left
+    except RuntimeError as error:  # the system can't start another thread
         put(CallOutcome(error=error))
     return left
 
@@ -159,6 +159,6 @@ def _stream(call: ModelCall, outcome: CallOutcome, put: OutcomeSink, left: threa
             if growing.add(piece):
                 outcome.streamed = True
                 put(growing.text)
-            if len(growing.text) > MAX_REPLY_CHARACTERS:  # a server that doesn't keep to the number of tokens
+            if len(growing.text) > MAX_REPLY_CHARACTERS:  # a server that ignores the token limit
                 break
     outcome.result = growing.whole()

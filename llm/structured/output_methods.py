@@ -18,7 +18,7 @@ from recall_loop.llm.endpoint.failures import class_names
 from recall_loop.text.words.snippets import estimate_tokens
 from recall_loop.text.words.stop_words import word_set
 
-# Keywords that strict structured output refuses; pydantic still checks them on the reply.
+# Keywords that strict structured output rejects; pydantic still checks them on the reply.
 _REFUSED = word_set(
     "default examples discriminator minLength maxLength uniqueItems minProperties maxProperties propertyNames"
     " patternProperties contains minContains maxContains"
@@ -98,7 +98,7 @@ def _names(node: Any) -> Iterator[str]:
 
 METHOD_NAMES = ("json_schema", "function_calling", "json_mode")
 NATIVE_METHOD = "native"
-# Methods that send the schema beside the prompt; the others have it in the prompt.
+# Methods that send the schema separately; the others include it in the prompt.
 SCHEMA_METHODS = frozenset({"json_schema", "function_calling", NATIVE_METHOD})
 
 
@@ -157,7 +157,7 @@ def _constructed(model: BaseChatModel, schema: dict[str, Any], **options: Any) -
 
 
 def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
-    """Return the method without langchain's parsers where they can be taken off.
+    """Return the method without LangChain's parsers if they can be removed.
 
     Parsers hold a stream back until it ends, and our own reader is more lenient. With `include_raw` langchain makes
     `{raw: model} | parsers`; any other make is invoked as it is.
@@ -185,7 +185,7 @@ def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: in
     kinds = class_names(model)
     if "BaseChatOpenAI" not in kinds:
         return {"max_tokens": tokens}
-    # ChatOpenAI sends either name as max_completion_tokens; its kin send what they get.
+    # ChatOpenAI sends either name as max_completion_tokens; its subclasses send what they get.
     renames = "ChatOpenAI" in kinds or "AzureChatOpenAI" in kinds
     if Quirk.OTHER_TOKEN_LIMIT not in quirks:
         return {"max_completion_tokens" if renames else "max_tokens": tokens, "timeout": seconds}
@@ -195,7 +195,7 @@ def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: in
 
 
 def model_name(model: BaseChatModel) -> str:
-    """Return the name that the model goes by, for metadata."""
+    """Return the model's name, for metadata."""
     for field in ("model_name", "model", "model_id"):
         if isinstance(found := getattr(model, field, None), str) and found:
             return found
@@ -203,13 +203,13 @@ def model_name(model: BaseChatModel) -> str:
 
 
 def base_url(model: BaseChatModel) -> str | None:
-    """Return the address that the model was given; None where it has one of its own."""
+    """Return the configured address of the model; None for its default."""
     fields = ("openai_api_base", "base_url", "anthropic_api_url", "azure_endpoint")
     return next((str(found) for found in (getattr(model, field, None) for field in fields) if found), None)
 
 
 def endpoint_name(model: BaseChatModel) -> str | None:
-    """Return a name for what the model talks to: its class, base URL, own name, and a trace of its key.
+    """Return a name for the model's endpoint: its class, base URL, model name, and a hash of its key.
 
     A wrong key of one caller must not close the way for others, hence the key; only a hash that differs between
     processes is taken of it. None for a model without address and name, such as a fake: nobody can say what equals it.

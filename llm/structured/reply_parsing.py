@@ -1,4 +1,4 @@
-"""Reading what a chat model replied, in whichever form it came.
+"""Parsing the reply of a chat model, in any of its forms.
 
 Servers differ in what they make of the same request: the object stands in the content, in a fence inside prose, in the
 arguments of a tool's call, in a `parsed` field, or in blocks. All of them are read; pydantic then decides.
@@ -22,9 +22,9 @@ T = TypeVar("T", bound=BaseModel)
 
 _FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.DOTALL)
 _THOUGHT, _THOUGHT_ENDS = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?:ing)?>")
-# Control characters inside strings are read: small models write line breaks there.
+# Control characters inside strings are accepted: small models write line breaks there.
 _DECODER = json.JSONDecoder(strict=False)
-# Places at which an object may begin inside prose: each costs a look at the rest of the text.
+# Positions at which an object may begin inside prose: each costs a scan of the rest of the text.
 _MAX_STARTS = 50
 MAX_REPLY_CHARACTERS = 1_000_000
 """Characters of one reply that are read (GUARD-7); the largest that is asked for has some thousands."""
@@ -47,7 +47,7 @@ class ParsedReply:
 
 
 def parse_reply(result: Any) -> ParsedReply:
-    """Return what a model's result holds: a message, an object, or langchain's dict of `raw` and `parsed`."""
+    """Parse a model's result: a message, an object, or LangChain's dict of `raw` and `parsed`."""
     if isinstance(result, BaseMessage):
         return _read_message(result)
     if isinstance(result, Mapping) and isinstance(result.get("raw"), BaseMessage):
@@ -86,7 +86,7 @@ def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
     shape, wrong = reply_schema(schema), ""
     objects = list(_candidates(reading))
     for found in objects:
-        # Defaults would make a value of any object.
+        # With defaults, any object would validate.
         if shape.fields and not shape.fields & set(found):
             continue
         try:
@@ -103,7 +103,7 @@ def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
 
 
 def _unread(reading: ParsedReply) -> CallError | None:
-    """Return why a reply isn't looked at: the model refused, or it is too long."""
+    """Return why a reply isn't parsed: the model refused, or it is too long."""
     if reading.refused:
         return call_error(FailureReason.REFUSED, "the model refused", alive=True)
     written = _characters(reading)
@@ -143,7 +143,7 @@ def _count(total: Any) -> int | None:
 
 def _objects(message: BaseMessage) -> Iterator[Any]:
     """Yield the objects that langchain or the server has parsed already."""
-    # A piece's tool calls are completed by guesses where the text is cut off: its text is read instead.
+    # A chunk's tool calls are completed by guessing if the text is cut off: its text is read instead.
     if isinstance(message, AIMessage) and not isinstance(message, AIMessageChunk):
         for call in message.tool_calls:
             yield call["args"]
@@ -189,7 +189,7 @@ def _plain(value: Any) -> Any:
 
 
 def _candidates(reading: ParsedReply) -> Iterator[dict[str, Any]]:
-    """Yield the objects that could be the value, and what stands inside them where small models wrap it."""
+    """Yield the objects that could be the value, and the contents of objects in which small models wrap it."""
     for found in (*reading.objects, *_in_text(reading)):
         if isinstance(found, dict):
             yield from (found, *_unwrapped(found))
@@ -206,7 +206,7 @@ def _in_text(reading: ParsedReply) -> Iterator[Any]:
     text = _without_thoughts(reading.text).strip()
     whole = [*_decoded(text), *(value for part in _FENCED.findall(text) for value in _decoded(part.strip()))]
     yield from whole
-    # Inside a reply that was cut off a whole part is not the whole.
+    # In a truncated reply, a complete part is not the whole.
     if whole or reading.truncated:
         return
     at, starts = text.find("{"), 0

@@ -41,11 +41,11 @@ from recall_loop.telemetry.spans import use_context
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=BaseModel)
 
-# LangGraph hides the tokens of runs with this tag: half an object of JSON is nothing for a chat window.
+# LangGraph hides the tokens of runs with this tag: partial JSON doesn't belong in a chat window.
 _HIDDEN = "nostream"
-# A call that was given less than this share of the timeout says nothing about the endpoint's health.
+# A call with less than this share of the timeout says nothing about the endpoint's health.
 _FAIR_SHARE = 0.5
-# Failures before which the server has read the prompt, and may count it.
+# Failures after which the server has read the prompt, and may charge for it.
 _PROMPT_COUNTED_REASONS = frozenset(
     {FailureReason.TIMEOUT, FailureReason.TIME_LIMIT, FailureReason.EMPTY, FailureReason.ERROR}
 )
@@ -64,7 +64,7 @@ class ModelConnection:
 
 @dataclass(frozen=True)
 class ChatReply(Generic[T]):
-    """A value, or the failure that stands for it, and what the ask cost.
+    """A value, or the failure in its place, and the usage.
 
     `method` is the output method that gave the value. `attempts` has every call made: its method, and "ok" or the
     reason of its failure. A `cached` value cost nothing.
@@ -79,7 +79,7 @@ class ChatReply(Generic[T]):
 
 
 class FallbackChain(Generic[T]):
-    """One ask: a prompt, a schema, and what may be spent on it."""
+    """One request: a prompt, a schema, and its budget."""
 
     def __init__(self, connection: ModelConnection, prompt: RenderedPrompt, schema: type[T], limits: Limits) -> None:
         self._connection, self._endpoint, self._policy = connection, connection.endpoint, connection.policy
@@ -89,7 +89,7 @@ class FallbackChain(Generic[T]):
         self._streams = True
 
     def run(self, on_text: TextListener | None) -> ChatReply[T]:
-        """Return what came of the ask. It raises nothing but what the listener does, or that the run was cancelled."""
+        """Return the outcome. Raises only errors of the listener, or that the run was cancelled."""
         blocked = self._budget.limit_error()
         if blocked is not None:
             return self._failed(blocked)
@@ -134,7 +134,7 @@ class FallbackChain(Generic[T]):
                 with use_context(watch.context):
                     outcome = call_model(call, on_text)
                 found = self._evaluate(outcome, call)
-                with suppress(Exception):  # of an odd reply, which is used all the same
+                with suppress(Exception):  # for an odd reply, which is used anyway
                     watch.record_result(outcome.result, found)
             self._budget.attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
             if not isinstance(found, CallError):
@@ -184,7 +184,7 @@ class FallbackChain(Generic[T]):
         )
 
     def _messages(self, method: OutputMethod) -> list[BaseMessage]:
-        """Return the prompt, with the schema in it where the call doesn't send it in another way."""
+        """Return the prompt, including the schema unless the call sends it in another way."""
         system = self._prompt.system
         if method.name not in SCHEMA_METHODS and '"properties"' not in system:
             system += reply_schema(self._schema).text
@@ -221,7 +221,7 @@ class FallbackChain(Generic[T]):
         return call_error(FailureReason.TIMEOUT, f"no reply within {call.seconds:.3g} s")
 
     def _record_error(self, error: CallError, seconds: float) -> None:
-        """Tell the endpoint's memory how the call went: tripped, answered, or nothing to be learnt."""
+        """Record the outcome of the call for the endpoint: tripped, answered, or not informative."""
         now, cooldown = self._policy.clock(), self._budget.cooldown(error)
         cut_short = error.reason is FailureReason.TIME_LIMIT
         if cut_short and seconds < _FAIR_SHARE * self._policy.timeout_seconds:

@@ -56,7 +56,7 @@ from recall_loop.state.types import ContentType
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
-# Which part of an item a field of its record is made of.
+# Parts of an item, with the fields of the record that they are built from.
 _PARTS = {"tags": "namespace", "text": "key"}
 
 
@@ -220,7 +220,7 @@ class RecallLoopStore(BaseStore):
         return sum(not is_part_id(one) for one in expired)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Sweep every so many minutes, in a thread; without the argument as configured, else every 5.
+        """Sweep periodically in a thread; interval in minutes, by default as configured, else 5.
 
         Returns:
             A future that is done when the thread has ended; cancelling it ends the thread. One that runs is kept.
@@ -238,6 +238,6 @@ class RecallLoopStore(BaseStore):
 
 
 def _rejected_put(ops: Sequence[PutOp], rejection: Rejection) -> InvalidInputError:
-    """Return what is wrong with the item of a record that can't be stored, in the item's own words."""
+    """Return the error of a record that can't be stored, in terms of its item."""
     part = _PARTS.get(rejection.field.partition(".")[0], "value")
     return InvalidInputError(part, getattr(ops[rejection.index], part), rejection.allowed)

@@ -15,7 +15,7 @@ from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
-MOST_MINUTES = 52_596_000
+MAX_MINUTES = 52_596_000
 DEFAULT_SWEEP_MINUTES = 5.0
 _INDEX_KEYS = ("dims", "embed", "fields")
 _ITEM = re.compile(r"\[(\*|-?\d+)\]")
@@ -35,7 +35,7 @@ def index_fields(
         return index_paths(("$",) if fields is None else fields, "fields") or ("$",)
     check_keys("index", index, _INDEX_KEYS)
     if fields is not None:
-        raise InvalidInputError("fields", fields, "nothing beside index, which has fields of its own")
+        raise InvalidInputError("fields", fields, "no value together with index, which has its own fields")
     dims = index.get("dims")
     if dims is not None and dims != store.dimension:
         raise InvalidInputError("index.dims", dims, f"{store.dimension}, the length of the store's vectors")
@@ -115,8 +115,8 @@ def check_minutes(minutes: object, name: str) -> None:
     """Raise `InvalidInputError` where a time in minutes isn't None, nor above 0 and at most 100 years."""
     if minutes is None:
         return
-    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes <= MOST_MINUTES:
-        raise InvalidInputError(name, minutes, f"minutes above 0, at most {MOST_MINUTES:,} (100 years), or None")
+    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not 0 < minutes <= MAX_MINUTES:
+        raise InvalidInputError(name, minutes, f"minutes above 0, at most {MAX_MINUTES:,} (100 years), or None")
 
 
 def checked_put(op: PutOp) -> PutOp:

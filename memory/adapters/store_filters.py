@@ -53,7 +53,7 @@ def check_counts(op: SearchOp | ListNamespacesOp) -> None:
 
 
 def matches_namespace(namespace: Sequence[str], condition: MatchCondition) -> bool:
-    """Tell whether a namespace begins or ends as a condition says; `*` stands for any one label.
+    """Return whether a namespace begins or ends as a condition says; `*` stands for any one label.
 
     Raises:
         InvalidInputError: the condition is of another kind.
@@ -68,7 +68,7 @@ def matches_namespace(namespace: Sequence[str], condition: MatchCondition) -> bo
 
 
 def matches_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Tell whether a value has what a filter asks for: equal fields, or fields that its operators hold for.
+    """Return whether a value matches a filter: equal fields, or fields that satisfy its operators.
 
     Raises:
         InvalidInputError: an operator that LangGraph doesn't have.

@@ -66,7 +66,7 @@ def item_records(item: dict[str, Any], common: dict[str, Any], texts: Sequence[s
     Args:
         item: its namespace, key and value, and its time to live if it has one.
         common: the other fields of the record that holds it; parts have the same ones.
-        texts: its texts; if there are none it isn't indexed, and its key stands for a text, a blank one in quotes.
+        texts: its texts; if there are none it isn't indexed, and its key replaces the text, a blank one in quotes.
     """
     tags = [*common["tags"], *([INDEXED_TAG] if texts else [])]
     held = item if len(texts) < 2 else {**item, "parts": len(texts) - 1}

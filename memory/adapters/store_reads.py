@@ -44,7 +44,7 @@ class ItemReads:
     _kind: ContentType
 
     def held(self, ids: Iterable[str]) -> list[Record]:
-        """Return the records that hold items, by id; what is missing is left out."""
+        """Return the records that hold items, by id; missing ones are left out."""
         return [record for record in self._store.get(ids, scope=self._scope) if is_item(record)]
 
     def filters(self, namespace: Namespace, *tags: str) -> Filters:

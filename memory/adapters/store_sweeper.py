@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Runs a method of an object every so many minutes, as long as the object lives."""
+    """Runs a method of an object periodically, as long as the object lives."""
 
     def __init__(self, sweep: Callable[[], int]) -> None:
         """Take the method; only a weak reference to its object is kept."""
@@ -62,7 +62,7 @@ def _run(method: weakref.WeakMethod[Callable[[], int]], stop: threading.Event, d
         try:
             if erased := sweep():
                 _log.info("%d expired items were erased", erased)
-        except RecallError:  # the next sweep may have more luck
+        except RecallError:  # the next sweep may succeed
             _log.warning("expired items could not be erased", exc_info=True)
         del sweep
     if not done.cancelled():

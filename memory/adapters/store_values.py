@@ -13,14 +13,14 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import MAX_TEXT_CHARS, no_surrogates
 
 MAX_TEXTS = 1000
-"""Most texts by which one item is found."""
+"""Maximum number of texts indexed for one item."""
 
 _WHOLE = "$"
 _PLAIN_NAME = re.compile(r"\w+")
 # A record's attributes take 100 levels and integers of 4,096 bits; the item itself takes two levels of them.
 _DEEPEST = 98
-_MOST_BITS = 4096
-_JSON = "what JSON holds: text, finite numbers, true, false, None, lists and mappings"
+_MAX_BITS = 4096
+_JSON = "JSON values: text, finite numbers, true, false, None, lists and mappings"
 _INSTEAD = {
     "datetime": "write a time as text, with isoformat()",
     "date": "write a date as text, with isoformat()",
@@ -63,8 +63,8 @@ def _leaf(value: object, path: str) -> object:
     if isinstance(value, str):
         return check_text(value, path)
     if isinstance(value, int):
-        if value.bit_length() > _MOST_BITS:
-            raise InvalidInputError(path, value, f"an integer of at most {_MOST_BITS} bits")
+        if value.bit_length() > _MAX_BITS:
+            raise InvalidInputError(path, value, f"an integer of at most {_MAX_BITS} bits")
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):

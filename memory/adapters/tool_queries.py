@@ -169,7 +169,7 @@ def resolve_scope(provider: ScopeProvider, config: RunnableConfig) -> Scope:
 
 
 def _complain(schema: type[BaseModel]) -> Callable[[object], str]:
-    """Return what says which arguments are wrong, and what is allowed; without that a model could only guess."""
+    """Return a message with the wrong arguments and the allowed values; without it, a model could only guess."""
 
     def complain(error: object) -> str:
         if not isinstance(error, ValidationError):

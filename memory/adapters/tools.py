@@ -231,7 +231,7 @@ def to_tool_output(response: SearchResponse, profile: TruncationProfile | None =
     found: dict[str, Any] = {"results": results}
     if not results:
         found["message"] = (
-            f"Nothing matches; {response.allowed} records were looked at."
+            f"Nothing matches; {response.allowed} records were searched."
             if response.allowed
             else "No stored record matches the scope and the filters."
         )

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from recall_loop.memory.parsing.content_parts import ContentParts, is_tool_part, object_fields
-from recall_loop.memory.parsing.error_results import tells_error
+from recall_loop.memory.parsing.error_results import is_error_result
 from recall_loop.memory.parsing.foreign_json import (
     clean_text,
     to_count,
@@ -59,7 +59,7 @@ _PROPERTIES = ("type", "role", "content", "name", "id", "tool_calls", "tool_call
 class SourceMessage:
     """One message as its source gave it, in plain JSON values; not masked yet.
 
-    `speaker` is a role that nobody knows: the name of an agent or a person. `extra` has it, too.
+    `speaker` is an unknown role: the name of an agent or a person. `extra` has it, too.
     """
 
     role: Role
@@ -80,7 +80,7 @@ class SourceMessage:
 
 
 def is_recall_block(message: Any) -> bool:
-    """Tell whether a message, as an object or a mapping, is a context block that the graph has appended."""
+    """Return whether a message, as an object or a mapping, is a context block that the graph has appended."""
     more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
     more = getattr(message, "additional_kwargs", None) if more is None else more
     return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
@@ -92,7 +92,7 @@ def is_in_parts(message: Mapping[str, Any]) -> bool:
 
 
 def role_of(word: object) -> Role | None:
-    """Return the role that a word of a chat API stands for, such as `human`; None for any other."""
+    """Return the role for a word of a chat API, such as `human`; None for any other."""
     return _ROLES.get(word) if isinstance(word, str) else None
 
 
@@ -160,7 +160,7 @@ def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
         return None
     calls, text = given.get("tool_calls"), clean_text(content)
     found = take_calls(MessageFields({"tool_calls": calls})) if calls else []
-    error = text if role is Role.TOOL and tells_error(text) else None
+    error = text if role is Role.TOOL and is_error_result(text) else None
     return SourceMessage(role, text, to_text(name), found, error=error)
 
 
@@ -196,7 +196,7 @@ def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _role(fields: MessageFields) -> Role:
-    """Return the speaker's role; a role that nobody knows is an agent's name, and is kept in `extra`."""
+    """Return the speaker's role; an unknown role is an agent's name, and is kept in `extra`."""
     given = fields.take("role", "type")
     word = str(getattr(given, "value", given) or "").lower().removesuffix("messagechunk").removesuffix("message")
     role = _ROLES.get(word)
@@ -216,13 +216,13 @@ def _role(fields: MessageFields) -> Role:
 
 
 def _error(fields: MessageFields, message: SourceMessage) -> str | None:
-    """Return the error that a message reports; a mere `true`, or a result that tells of one, makes its content it."""
+    """Return the error that a message reports; for a mere `true`, or an error result, it is the content."""
     status, marked = fields.remaining.get("status"), fields.remaining.get("is_error")
     given = fields.take("error")
     if marked is True or status in ("error", "failed"):
         given = given or fields.remaining.pop("is_error", True)
     if given is None and marked is None and message.role is Role.TOOL:
-        given = tells_error(message.content)
+        given = is_error_result(message.content)
     return (message.content or "error") if given is True else to_error(given)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from recall_loop.memory.parsing.error_results import tells_error
+from recall_loop.memory.parsing.error_results import is_error_result
 from recall_loop.memory.parsing.foreign_json import clean_text, to_json_value, to_text
 from recall_loop.memory.parsing.tool_calls import CALL_ID, MessageFields, RawCall, take_calls
 
@@ -141,5 +141,5 @@ def _result(part: MessageFields) -> RawResult:
     marked = part.take("is_error", "isError", "error")
     if marked is None and part.remaining.get("status") in _FAILED:
         marked = True
-    failed = tells_error(inner.text) if marked is None else marked
+    failed = is_error_result(inner.text) if marked is None else marked
     return RawResult(inner.text, name, call_id, (inner.text or "error") if failed else None, inner.extra())

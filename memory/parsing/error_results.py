@@ -1,4 +1,4 @@
-"""Whether a tool's result tells of an error that its source doesn't mark: OpenAI's messages have no field for that.
+"""Recognise errors in tool results that their source doesn't mark: OpenAI's messages have no field for that.
 
 Only forms that are conventions count, and only where a result begins with them: a log or a page that speaks of errors
 is a result like any other.
@@ -29,8 +29,8 @@ _ERROR_NAME = re.compile(r'"(?:errors?|exception|is_?error|success|ok|status(?:_
 _ERROR_STATUSES = range(400, 600)
 
 
-def tells_error(content: str) -> bool:
-    """Say whether a tool's result tells of an error: by its first line, or as a JSON object by its fields."""
+def is_error_result(content: str) -> bool:
+    """Return whether a tool's result reports an error: by its first line, or as a JSON object by its fields."""
     if _ERROR_START.match(content):
         return True
     if not content.lstrip().startswith("{") or not _ERROR_NAME.search(content):
@@ -43,7 +43,7 @@ def tells_error(content: str) -> bool:
 
 
 def _is_error_object(result: Mapping[str, Any]) -> bool:
-    # A number of errors is what a linter or a test has to report, and not its own failure.
+    # A number of errors is what a linter or a test reports, not a failure of the tool.
     named = [result[name] for name in ("error", "errors", "exception", "iserror", "is_error") if result.get(name)]
     codes = [result.get(name) for name in ("status", "statuscode", "status_code")]
     return (

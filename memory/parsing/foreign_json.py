@@ -142,7 +142,7 @@ def to_datetime(value: Any) -> datetime | None:
             seconds = value / 1000 if value >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC) if value > 0 else None
         return _TIMESTAMP.validate_python(value)
-    except (ValueError, OverflowError, OSError):  # no time, or none between the years 1 and 9999
+    except (ValueError, OverflowError, OSError):  # not a time, or outside the years 1 to 9999
         return None
 
 
@@ -222,7 +222,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice[:_SHOWN_KEY]!r} comes twice in an object")
+        raise ValueError(f"the key {twice[:_SHOWN_KEY]!r} occurs twice in an object")
     return found
 
 

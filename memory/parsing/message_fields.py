@@ -14,9 +14,9 @@ from recall_loop.state.schemas.schema_words import nearest_name
 READ = ("role", "content", "name", "author", "language", *TIMES, "id", "tool_calls", "tool_call_id", "function_call")
 # The speaker is given by `role` and `name`, and the owner by the `user_id` of the call.
 _MISTAKEN = "user"
-# How alike a field must be to one that the message has as well.
+# Minimum similarity of a misspelt field to a known field of messages.
 _SURELY = 0.9
-# Numbers that are no time, under a name that has other meanings: a latency in seconds, a count.
+# Numbers that aren't times, under names that have other meanings: a latency in seconds, a count.
 _LEAST_EPOCH = 1e8
 _TIMES_BY_NAME = ("timestamp", "created_at")
 # What of a message comes to stand in its record as text.
@@ -82,7 +82,7 @@ def _name(speaker: object) -> object:
 
 
 def stated_time(message: SourceMessage) -> object:
-    """Return when a message says that it was written; what is no time is for the store to reject."""
+    """Return when a message says it was written; the store rejects an invalid time."""
     if message.timestamp is not None:
         return message.timestamp
     kwargs = message.extra.get("additional_kwargs")

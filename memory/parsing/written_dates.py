@@ -64,7 +64,7 @@ def _steps_back(dates: Iterable[str], order: DateOrder) -> int:
 
 
 def is_written_date(text: str) -> bool:
-    """Tell whether a text is a date in numbers, in whichever order."""
+    """Return whether a text is a date in numbers, in whichever order."""
     return _DATE.fullmatch(text.strip()) is not None
 
 

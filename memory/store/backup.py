@@ -34,7 +34,7 @@ _ALLOWED = "the path of a folder that doesn't exist yet"
 _DRAFT = ".unfinished"
 
 
-def no_folder(place: str) -> UnsupportedOptionError:
+def not_a_folder_error(place: str) -> UnsupportedOptionError:
     """Return the error for a store that isn't in a folder, whose backups are made otherwise."""
     allowed = "a folder; PostgreSQL has tools of its own, `pg_dump` for one (docs/postgresql.md)"
     return UnsupportedOptionError("store", shown_place(place), allowed)
@@ -44,16 +44,16 @@ def back_up(session: StoreSession, target: str | Path) -> VerificationReport:
     """Copy an open store to a new folder; see `Maintenance.backup`."""
     files, database, goal = session.files, session.database, checked_place(target, "target")
     if not isinstance(files, OpenStoreFiles) or not isinstance(database, SqliteDatabase):
-        raise no_folder(files.place)
+        raise not_a_folder_error(files.place)
     if isinstance(goal, str) or goal.exists() or goal.is_symlink():
         raise InvalidInputError("target", shown_place(goal), _ALLOWED)
     if files.path is not None and not has_writer(files.path) and session.degraded_detail is not None:
-        raise _unsound(files, session.degraded_detail)  # a writer would have made both sides equal
+        raise _unsound(files, session.degraded_detail)  # a writer would have reconciled both sides
     if session.recalls is not None:
         session.recalls.flush()
-    with _draft_of(goal, like=files.path) as draft:
+    with _temporary_folder(goal, like=files.path) as draft:
         _copy(database, draft / SIDECAR_BUILDING_FILE)
-        _set_apart(files, draft / SIDECAR_BUILDING_FILE)
+        _detach_from_chroma(files, draft / SIDECAR_BUILDING_FILE)
         (draft / SIDECAR_BUILDING_FILE).replace(draft / SIDECAR_FILE)
         with closing(SqliteDatabase(draft / SIDECAR_FILE)):  # closed last, it leaves no write-ahead file
             report = verify_folder(draft)
@@ -64,13 +64,13 @@ def back_up(session: StoreSession, target: str | Path) -> VerificationReport:
 
 def _unsound(files: OpenStoreFiles, why: str) -> StoreUnavailableError:
     return StoreUnavailableError(
-        f"{files.place}: not backed up, for it has to be repaired first ({why}): open it for writing, as its service "
+        f"{files.place}: not backed up: it must be repaired first ({why}); open it for writing, as its service "
         "and `recall-loop store sweep` do, or `recall-loop store rebuild` it"
     )
 
 
 @contextmanager
-def _draft_of(goal: Path, *, like: Path | None) -> Iterator[Path]:
+def _temporary_folder(goal: Path, *, like: Path | None) -> Iterator[Path]:
     """Give a folder beside `goal` that takes its name when the context is left without an error, and else goes.
 
     What a killed backup has left of it goes first.
@@ -84,7 +84,7 @@ def _draft_of(goal: Path, *, like: Path | None) -> Iterator[Path]:
                 if left.name != LOCK_FILE:
                     remove_path(left)
             if like is not None:
-                _open_to_same(draft, like)
+                _copy_permissions(draft, like)
             yield draft
         except BaseException:
             remove_path(draft)
@@ -94,7 +94,7 @@ def _draft_of(goal: Path, *, like: Path | None) -> Iterator[Path]:
         draft.rename(goal)
 
 
-def _open_to_same(path: Path, like: Path) -> None:
+def _copy_permissions(path: Path, like: Path) -> None:
     """Let those read a path who may read another one."""
     path.chmod(path.stat().st_mode & 0o700 | like.stat().st_mode & 0o077)
 
@@ -107,10 +107,10 @@ def _copy(database: SqliteDatabase, file: Path) -> None:
         except sqlite3.Error as error:
             raise StoreUnavailableError(f"{file}: the sidecar can't be copied: {error}") from error
     if database.file is not None:
-        _open_to_same(file, database.file)
+        _copy_permissions(file, database.file)
 
 
-def _set_apart(files: OpenStoreFiles, file: Path) -> None:
+def _detach_from_chroma(files: OpenStoreFiles, file: Path) -> None:
     """Let a copy of the sidecar forget its original's Chroma: the first open for writing gives it one of its own.
 
     Raises:

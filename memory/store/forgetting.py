@@ -1,4 +1,4 @@
-"""Forgetting by policy: what has expired, what rules name, and versions that are too old (LIVE-7, API-3)."""
+"""Forgetting by policy: expired records, records selected by rules, and old versions (LIVE-7, API-3)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def forget_records(session: StoreSession, writer: RecordWriter, predicate: Predi
     if dry_run:
         return ForgetReport(MappingProxyType(retention.count_by_kind(session.database, predicate)), dry_run=True)
     session.check_writable()
-    with session.exclusive([predicate.tenant]):  # what is counted is what goes
+    with session.exclusive([predicate.tenant]):  # the count must match what is deleted
         counts = retention.count_by_kind(session.database, predicate)
         _delete_all(session, writer, predicate.tenant, partial(record_queries.first_ids, session.database, predicate))
     return ForgetReport(MappingProxyType(counts), dry_run=False)
@@ -112,7 +112,7 @@ def check_rules(given: Iterable[RetentionRule]) -> tuple[RetentionRule, ...]:
 
 
 def sweep(session: StoreSession, writer: RecordWriter, rules: Sequence[RetentionRule]) -> SweepReport:
-    """Erase what has expired, what rules name, and old versions; see `Maintenance.sweep`."""
+    """Erase expired records, those selected by rules, and old versions; see `Maintenance.sweep`."""
     session.check_writable()
     database, now = session.database, now_microseconds()
     expired = sum(
@@ -121,7 +121,7 @@ def sweep(session: StoreSession, writer: RecordWriter, rules: Sequence[Retention
     )
     ruled = 0
     for rule in rules:
-        for tenant in retention.tenants_named_by(database, rule, now):
+        for tenant in retention.tenants_selected_by(database, rule, now):
             predicate = retention.with_rule(compile_predicate(Scope(tenant=tenant)), rule, now)
             ruled += _delete_all(session, writer, tenant, partial(record_queries.first_ids, database, predicate))
     old, days = 0, session.history_days
@@ -139,7 +139,7 @@ def _delete_all(session: StoreSession, writer: RecordWriter, tenant: str, first:
     """Delete the records of which `first` names some at a time, until it names none; return how many there were."""
     deleted = 0
     while True:
-        with session.exclusive([tenant]):  # nobody writes a record again between its being named and deleted
+        with session.exclusive([tenant]):  # no record is rewritten between its selection and deletion
             ids = first(CHUNK)
             if not ids:
                 return deleted

@@ -1,4 +1,4 @@
-"""Maintenance of a store: what it is, whether it is sound, rebuilding and compacting it, its token vectors."""
+"""Maintenance of a store: information, verification, rebuilding, compaction, token vectors."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.store_session import StoreSession
     from recall_loop.memory.store.write.recall_counts import RecallRow
 
-# Somebody waits for it: a load balancer, for one.
+# Callers such as load balancers wait for it.
 _PROBE_SECONDS = 2.0
-# Keeps what callers note apart from what the store notes about itself.
+# Separates the callers' notes from the store's own.
 _NOTE = "note-"
 
 
 class Maintenance:
-    """Looks after an open store as a whole: `MemoryStore.maintenance`."""
+    """Maintains an open store as a whole: `MemoryStore.maintenance`."""
 
     def __init__(self, session: StoreSession) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""An open store: what it is, how it is closed, and what others of the process share of it."""
+"""An open store: its state, how it is closed, and the parts shared within the process."""
 
 from __future__ import annotations
 

@@ -39,18 +39,18 @@ def open_as(kind: type[_S], place: Path | str, embedder: Embedder, how: OpenOpti
             session.connection.notice()
         return kind(session)
     if how.re_embed or how.move or not isinstance(place, Path):
-        return kind(_open_whole(place, embedder, how))
+        return kind(_open_repaired(place, embedder, how))
     return OPEN_WRITERS.open(kind, place, embedder, how)
 
 
 class OpenWriters:
-    """The writers of folders, for any thread; one that nobody has any more is forgotten."""
+    """The writers of folders, for any thread; unused ones are forgotten."""
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
-        """Forget all of it, as in a forked child: its parent's writers, and turns that no thread here gives back."""
+    def reset(self) -> None:
+        """Forget everything, as in a forked child: its parent's writers, and locks that no thread here releases."""
         self._turns = KeyedLocks[Path]()
         self._writers: WeakValueDictionary[Path, RecordWriter] = WeakValueDictionary()
 
@@ -59,13 +59,13 @@ class OpenWriters:
         return self._turns[_real(folder)]
 
     def open(self, kind: type[_S], folder: Path, embedder: Embedder, how: OpenOptions) -> _S:
-        """Return a store over what this process has open of a folder, which is opened if nobody has it."""
+        """Return a store over the folder's open writer in this process, which is opened if there is none."""
         turn = self.turn(folder)
         with turn:
             joined = self._join(kind, folder, embedder, how)
             if joined is not None:
                 return joined
-            session = _open_whole(folder, embedder, how)
+            session = _open_repaired(folder, embedder, how)
             session.turn = turn
             writer = self._writers[_real(folder)] = RecordWriter(session)
             return kind(session, writer)
@@ -75,13 +75,13 @@ class OpenWriters:
         if writer is None:
             return None
         store = kind(writer.session, writer)
-        if self._find(folder) is not writer:  # a garbage collection closed the last other one before this was there
+        if self._find(folder) is not writer:  # a garbage collection closed the last other one before this one existed
             return None
         try:
             _check_options(writer.session, embedder, how)
         except BaseException as error:
             store.close()
-            if isinstance(error, RecallError) and self._find(folder) is not writer:  # nobody else had it
+            if isinstance(error, RecallError) and self._find(folder) is not writer:  # nobody else used it
                 return None
             raise
         return store
@@ -95,11 +95,11 @@ class OpenWriters:
 
 OPEN_WRITERS = OpenWriters()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=OPEN_WRITERS.begin_anew)
+    os.register_at_fork(after_in_child=OPEN_WRITERS.reset)
 
 
 def _real(folder: Path) -> Path:
-    with suppress(ValueError):  # it is no path: whoever opens it says so
+    with suppress(ValueError):  # not a path: whoever opens it reports that
         return Path(os.path.realpath(folder))
     return folder
 
@@ -109,12 +109,12 @@ def _begin(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSess
     return StoreSession(open_place(place, embedder, how), embedder, days, how.retention or ())
 
 
-def _open_whole(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSession:
+def _open_repaired(place: Path | str, embedder: Embedder, how: OpenOptions) -> StoreSession:
     """Open a place with its Chroma, and sweep it."""
     session = _begin(place, embedder, how)
     try:
         _connect(session)
-    except DatabaseDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
+    except DatabaseDamagedError:  # Chroma found it damaged; the next open rebuilds it
         session = _begin(place, embedder, how)
         _connect(session)
     return session
@@ -136,7 +136,7 @@ def _connect(session: StoreSession) -> None:
 def _sweep(session: StoreSession) -> None:
     try:
         sweep(session, RecordWriter(session), session.retention)
-    except StoreUnavailableError as error:  # what has expired is left out of reads all the same
+    except StoreUnavailableError as error:  # reads leave out expired records anyway
         _LOG.warning("%s: the sweep is left for later: %s", session.files.place, error)
 
 

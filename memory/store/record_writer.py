@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.store_session import StoreSession
     from recall_loop.state.records.records import Record
 
-# Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
+# Chroma takes a thousand rows at a time for hardly more than a quarter as many.
 UPSERT_CHUNK = 1000
-# Laying out so much text takes a multiple of it in small pieces, which the allocator would keep.
+# Laying out this much text takes a multiple of it in small pieces, which the allocator would keep.
 _LARGE_CHARS = 500_000
 
 OnReject = Literal["raise", "report"]
-"""What becomes of a call some of whose records can't be stored: it raises and writes nothing, or reports on each."""
+"""How a call treats records that can't be stored: it raises and writes nothing, or reports on each."""
 
 
 def check_on_reject(on_reject: str) -> None:
@@ -81,7 +81,7 @@ class RecordWriter:
         source: Iterator[tuple[int, Any]] = enumerate(records)
         outcomes: list[WriteOutcome] = []
         chunk = list(islice(source, UPSERT_CHUNK))
-        if len(chunk) < UPSERT_CHUNK:  # all there is
+        if len(chunk) < UPSERT_CHUNK:  # there are no more
             drafts, rejected, rejections = _prepared(tenant, chunk, origin)
             if rejections and on_reject == "raise":
                 raise RejectedRecordsError(rejections)
@@ -132,7 +132,7 @@ class RecordWriter:
                     one.error.__cause__ = error.__cause__
             else:
                 self._write_apart(group, error)
-        except Exception as error:  # noqa: BLE001  # raised again, to whom it belongs
+        except Exception as error:  # noqa: BLE001  # raised again in the caller's thread
             self._write_apart(group, error)
         else:
             statuses = iter(written.statuses)

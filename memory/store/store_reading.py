@@ -1,4 +1,4 @@
-"""Reading records: by id, by page, by scope, and what is known of them."""
+"""Reading records: by id, by page, by scope, and their metadata."""
 
 from __future__ import annotations
 

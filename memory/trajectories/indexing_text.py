@@ -18,12 +18,12 @@ from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import Role
 
-# Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
+# Characters of a message's beginning, and in total: a pasted document must not displace everything else.
 _BEGINNING_CHARS = 300
 _MAX_CHARS = 20_000
-# An error's first line says what failed, and the last one of a traceback why.
+# An error's first line says what failed, and the last line of a traceback why.
 _ERROR_HEAD, _ERROR_TAIL, _MAX_ERRORS = 200, 200, 20
-# A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
+# A name such as `get_userDetails.v2` is made of words for a reader, and has to be for the index.
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _ERROR_MARK = re.compile(r"\A\s*error:\s*", re.IGNORECASE)
 _RULES = "rules"

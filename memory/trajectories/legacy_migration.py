@@ -69,7 +69,7 @@ def migrate_trajectories(
     """
     scope = Scope(tenant=tenant)
     report = MigrationReport(tenant, dry_run)
-    ids: list[str] = []  # ids first: a scan would see what is written meanwhile
+    ids: list[str] = []  # ids first: a scan would see records written in the meantime
     for record in _trajectories(store, scope):
         report.trajectories += 1
         if is_legacy(record.attributes):

@@ -72,7 +72,7 @@ Delivery = Callable[[Key, str], object]
 
 
 def _deliver_nowhere(_: Key, __: str) -> None:
-    """The caller takes what is returned."""
+    """The caller uses the result."""
 
 
 def read_keys(path: Path) -> list[Key]:
@@ -233,7 +233,7 @@ class KeyRing:
         mark, _, rest = plain.partition("_")
         key_id, _, secret = rest.partition("_")
         key = self._keys.get(key_id)
-        # Compared even where there is no such id, so that the time reveals nothing.
+        # Compared even if the id doesn't exist, so that the time reveals nothing.
         same = hmac.compare_digest(_hash(secret), key.sha256 if key is not None else _NO_HASH)
         if key is None or mark != KEY_PREFIX or not same or key.state(datetime.now(UTC)) != "active":
             return None

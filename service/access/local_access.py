@@ -12,11 +12,11 @@ from recall_loop.service.core.problems import ProblemError
 
 Client = tuple[str, int] | None
 _SAME_SITE_VALUES = frozenset({"", "none", "same-origin"})
-# A proxy on this machine adds these to what it passes on for others.
+# A proxy on this machine adds these to forwarded requests.
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
-# Two of them, and a proxy may have looked at one where the service looks at the other.
+# With two of them, a proxy may have checked one while the service checks the other.
 _SINGLE_HEADERS = ("host", "authorization", "origin")
-# Neither user nor password, which would make `localhost:80@elsewhere` look like localhost.
+# Without user and password, which would make `localhost:80@elsewhere` look like localhost.
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:(?P<port>\d{1,5}))?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -32,11 +32,11 @@ def check_headers(headers: Headers) -> None:
     """Check that a request names one host and one credential at most.
 
     Raises:
-        ProblemError: 400, one of these headers is there twice, or the host isn't NAME or NAME:PORT.
+        ProblemError: 400, one of these headers occurs twice, or the host isn't NAME or NAME:PORT.
     """
     for name in _SINGLE_HEADERS:
         if len(headers.getlist(name)) > 1:
-            raise ProblemError(400, f"The header {name.title()} is there more than once.", kind="duplicate_header")
+            raise ProblemError(400, f"The header {name.title()} occurs more than once.", kind="duplicate_header")
     if headers.get("host") and _host_address(headers["host"]) is None:
         raise ProblemError(400, "The Host header isn't NAME or NAME:PORT.", kind="invalid_host")
 
@@ -55,7 +55,8 @@ def check_local(headers: Headers, client: Client, allowed_hosts: tuple[str, ...]
     """
     elsewhere = client is not None and not is_loopback(client[0])
     if elsewhere or (_is_proxied(headers) and not allowed_hosts):
-        raise ProblemError(403, "Without API keys the service only answers its own machine.", kind="not_local")
+        detail = "Without API keys, the service answers only requests from its own machine."
+        raise ProblemError(403, detail, kind="not_local")
     if not _is_own_host(headers, allowed_hosts):
         # A name that an attacker points at 127.0.0.1 (DNS rebinding) shows in this header.
         raise ProblemError(403, "The Host header names a different machine.", kind="foreign_host")

@@ -123,7 +123,7 @@ class ServiceConfig(BaseSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine and nobody else's."""
+    """Return whether a host name or address means only this machine."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
         return True
@@ -144,7 +144,7 @@ def mcp_version() -> str | None:
 
 
 def has_mcp() -> bool:
-    """Return whether the SDK is there in a version that the extra `mcp` takes; other packages bring earlier ones."""
+    """Return whether the SDK is installed in a version that the extra `mcp` allows; other packages bring older ones."""
     numbers = re.findall(r"\d+", mcp_version() or "")
     return find_spec("mcp") is not None and tuple(map(int, numbers[:2])) >= MCP_SINCE
 
@@ -163,5 +163,5 @@ def require_mcp() -> None:
 _SCRIPTS = "access app ask chart dom facts http memory problems record replay runs welcome"
 PAGE_FILES = ("icon.svg", "style.css", "words.json", *(f"{name}.js" for name in _SCRIPTS.split()))
 PAGE_PATHS = frozenset({"/", *(f"/page/{name}" for name in PAGE_FILES)})
-# What an orchestrator asks, and what describes the service: no key, and no part in the limits.
+# Paths for orchestrators and descriptions of the service: without a key and outside the limits.
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS

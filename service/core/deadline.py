@@ -66,7 +66,7 @@ class RequestExecutor:
             async with asyncio.timeout(self.remaining) as limit:
                 return await asyncio.wrap_future(future)
         except TimeoutError as error:
-            if not limit.expired():  # it is the function's own
+            if not limit.expired():  # the function itself raised it
                 raise
             self.cancelled.set()
             raise RequestTimeoutError("the request exceeded its time limit") from error
@@ -77,9 +77,9 @@ class RequestExecutor:
     async def stream(
         self, func: Callable[[Callable[[T], None]], None], idle_seconds: float | None = None
     ) -> AsyncGenerator[T | None]:
-        """Run `func` in a thread, and yield what it reports as it comes, to its end; ending early cancels it.
+        """Run `func` in a thread and yield its reports as they arrive; closing early cancels it.
 
-        After every `idle_seconds` without a report None is yielded. Raises as `run`, and what `func` raises.
+        After every `idle_seconds` without a report None is yielded. Raises like `run`, and whatever `func` raises.
         """
         loop, reports = asyncio.get_running_loop(), asyncio.Queue[T | _End]()
 

@@ -31,8 +31,8 @@ class FairThreadPool(ThreadPoolExecutor):
             RuntimeError: the pool is shut down.
         """
         future = Future[T]()
-        with self._guard:  # nobody sees work whose turn never comes
-            self.submit(self._run_next)  # one for each piece of work; which piece it runs is decided when it begins
+        with self._guard:  # otherwise, work that never gets its turn would be invisible
+            self.submit(self._run_next)  # one per piece of work; which piece it runs is decided when it starts
             self._turns.setdefault(key, deque()).append((future, work))
         return future
 
@@ -48,12 +48,12 @@ class FairThreadPool(ThreadPoolExecutor):
             return
         try:
             result = work()
-        except BaseException as error:  # noqa: BLE001  # for whoever waits, as with every executor
+        except BaseException as error:  # noqa: BLE001  # passed on to the waiting caller, as in every executor
             future.set_exception(error)
         else:
             future.set_result(result)
         finally:
-            del future, work  # an error holds this frame, and would hold them with it
+            del future, work  # an error references this frame, and would keep them alive
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads, as `ThreadPoolExecutor` does; what waits in a queue is cancelled if that is asked for."""

@@ -39,7 +39,7 @@ _ERRORS: dict[str, type[RecallError]] = {
 
 
 class WriterUnavailableError(StoreUnavailableError):
-    """The process that writes isn't there, or went away before it answered."""
+    """The writer process isn't running, or ended before it answered."""
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
@@ -54,7 +54,7 @@ def decode_message(data: bytes) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Record):  # what it doesn't state is the store's to derive
+    if isinstance(value, Record):  # the store derives missing fields
         return {**value.model_dump(mode="json", exclude_unset=True), "kind": value.kind}
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
@@ -82,7 +82,7 @@ def raise_error(message: Mapping[str, Any]) -> None:
         raise RejectedRecordsError([Rejection(**one) for one in message["rejections"]])
     if message["error"] == "InvalidInputError":
         raised = InvalidInputError(message["field"], None, message["allowed"])
-        raised.value = message["value"]  # it has been shortened there
+        raised.value = message["value"]  # it has already been shortened there
         raised.args = (f"{raised.field}: got {raised.value}; allowed: {raised.allowed}",)
         raise raised
     raise _ERRORS.get(message["error"], StoreUnavailableError)(

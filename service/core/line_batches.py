@@ -37,7 +37,7 @@ class LineBatcher:
         self._extend(piece[start:])
 
     def finish(self) -> list[RawLine]:
-        """Return what is left at the end of the body; its last line needs no line feed."""
+        """Return the remaining lines at the end of the body; the last line needs no line feed."""
         if self._partial or self._too_long:
             self._close()
         return self.take()

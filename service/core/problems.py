@@ -42,11 +42,11 @@ _DETAILS = {
     400: "The body can't be read as JSON in UTF-8.",
     408: "The body didn't arrive in time.",
     404: "There is no such address.",
-    405: "This address doesn't take that method.",
+    405: "This address doesn't support that method.",
     413: "The body is longer than the service allows.",
-    500: "The service failed. Its log has more under the request's id.",
+    500: "The service failed. Its log has details under the request's id.",
 }
-# In this order: the first that fits.
+# In order: the first match wins.
 _KNOWN_ERRORS: tuple[tuple[type[RecallError], int, str, str], ...] = (
     (
         RequestTimeoutError,
@@ -105,7 +105,7 @@ class ProblemError(RecallError):
 
 def problem_kind(status: int) -> str:
     """Return the kind of error that a status alone stands for."""
-    # Of these Python's own names have changed between its versions.
+    # Python's own names for these have changed between versions.
     names = {413: "content_too_large", 422: "unprocessable_content"}
     return names.get(status) or _phrase(status).lower().replace(" ", "_").replace("-", "_")
 
@@ -137,7 +137,7 @@ def logged_problem(error: BaseException, request_id: str) -> ProblemError:
         _log.error("request %s failed", request_id, exc_info=error)
     elif problem.status > 500:
         cause = error.__cause__ if isinstance(error, ProblemError) and error.__cause__ else error
-        words = cause.told if isinstance(cause, RecallError) else ""  # others' texts may quote users
+        words = cause.told if isinstance(cause, RecallError) else ""  # texts of other libraries may quote users
         fields = {"status": problem.status, "error_type": type(cause).__name__}
         _log.warning("request %s failed: %s", request_id, f"{type(cause).__name__}: {words}", extra=fields)
     return problem
@@ -173,7 +173,7 @@ def problem_from_status(status: int, headers: Mapping[str, str] | None = None) -
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of a route: what it may answer besides success and what every route may answer."""
+    """Return the `responses=` of a route: its answers besides success and those of every route."""
     return {status: openapi_problem(status) for status in statuses}
 
 
@@ -199,7 +199,7 @@ def json_response(content: BaseModel | Mapping[str, Any], status: int = 200, *, 
 
 
 def not_found_problem(what: str, record_id: str) -> ProblemError:
-    """Return the problem that there is no such thing; another tenant's is answered alike."""
+    """Return the problem for a missing thing; another tenant's gets the same answer."""
     return ProblemError(404, f"There is no {what} with this id.", field="id", value=record_id[:200])
 
 
@@ -217,12 +217,12 @@ def _takes_several(part: Mapping[str, Any]) -> bool:
     return any(option.get("type") == "array" for option in [part, *part.get("anyOf", ())])
 
 
-# For `dependencies=[…]`: what a route is given in its address and doesn't take isn't accepted and ignored (SEARCH-2).
+# For `dependencies=[…]`: unknown query parameters are rejected instead of ignored (SEARCH-2).
 CheckedQueryParams = Depends(_check_query_params)
 
 
 def problem_from_validation(request: Request, error: RequestValidationError) -> ProblemError:
-    """Return the problem of the first field that is wrong; 400 where the body is no JSON at all."""
+    """Return the problem of the first wrong field; 400 if the body isn't JSON."""
     first: dict[str, Any] = dict(error.errors()[0])
     if first["type"] == "json_invalid":
         return ProblemError(

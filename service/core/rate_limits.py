@@ -56,7 +56,7 @@ class PlaceLimiter:
 class RateLimiter:
     """A leaky bucket per key (GCRA): one number, the time at which the bucket would be empty.
 
-    The numbers stand in shared memory where there are several workers, so that the limit is that of the service. A key
+    With several workers, the counts are in shared memory, so that the limit applies to the whole service. A key
     takes one of 16,384 slots; should the table be full of others, they share.
 
     Args:
@@ -79,7 +79,7 @@ class RateLimiter:
 
     def take(self, key: str, now: float | None = None) -> float:
         """Count a request; return 0, or in how many seconds the next one is allowed, where this one isn't."""
-        moment = time.monotonic() if now is None else now  # of the machine, and so the same in all workers
+        moment = time.monotonic() if now is None else now  # system-wide, and so the same in all workers
         digest = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") | 1
         with self._locked():
             at = self._slot(digest)

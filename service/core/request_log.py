@@ -1,6 +1,6 @@
 """The opt-in log of retrieval requests, which `recall-loop replay` can answer again.
 
-It holds what users wrote, and is the only place where the service writes that down.
+It contains users' texts, and is the only place where the service logs them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RequestLog:
     """Appends one JSON line per request: its words, and of the answer the stop reason and the facts' ids.
 
     Lines are appended with one write each, so that several workers may share the file. Only its owner may read it.
-    Where it was moved away or removed, a new one is made under its name.
+    If it was moved or removed, a new one is created under its name.
 
     Raises:
         OSError: the file can't be written.

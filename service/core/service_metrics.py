@@ -9,14 +9,14 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from recall_loop.state.result import RetrieveResult
 
-# Set before several workers are started: prometheus_client then keeps its numbers in shared files.
+# Set before several workers are started: prometheus_client then keeps its values in shared files.
 MULTIPROC_DIR_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
-    """The figures of one application; those of all workers together where they share a folder."""
+    """The metrics of one application; those of all workers together if they share a folder."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -25,26 +25,26 @@ class Metrics:
         )
         self.seconds = Histogram(
             "recall_loop_http_request_seconds",
-            "Time from a request's first byte to its answer's last, in seconds",
+            "Seconds from the first byte of a request to the last byte of its response",
             ("route", "method"),
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.in_flight = Gauge(
             "recall_loop_http_in_flight",
-            "Requests that are being answered",
+            "Requests in progress",
             registry=self.registry,
             multiprocess_mode="livesum",
         )
         self.refused = self._counter("limited", "Requests refused by a limit", "limit")
-        self.stops = self._counter("retrievals", "Retrieval runs by the reason for which they stopped", "reason")
+        self.stops = self._counter("retrievals", "Retrieval runs by stop reason", "reason")
         self.iterations = Histogram(
             "recall_loop_iterations",
             "Search iterations of a retrieval run",
             buckets=(1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50),
             registry=self.registry,
         )
-        self.degraded = self._counter("degraded", "Retrieval runs with a part of the system missing")
+        self.degraded = self._counter("degraded", "Retrieval runs without an unavailable part of the system")
         self.llm_calls = self._counter("llm_calls", "Calls of the chat model")
         self.llm_tokens = self._counter("llm_tokens", "Tokens that the chat model read and wrote")
 

@@ -22,7 +22,7 @@ def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgres
     if not context.caller.has_role(KeyRole.ADMIN):
         field = next(iter(named))
         raise InvalidInputError(
-            field, named[field], "nothing: erasing all of it needs the role admin; ids may be given"
+            field, named[field], "no value: erasing all of it needs the role admin; ids may be given"
         )
     scope = context.write_scope
     for name, value in named.items():

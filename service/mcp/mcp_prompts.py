@@ -17,7 +17,7 @@ from mcp_types import (
 
 NAME = "use_memory"
 _DESCRIPTION = "When to recall and when to remember with this memory."
-_MOST_CHARS = 10_000
+_MAX_CHARS = 10_000
 _RECALL = """\
 You have a long-term memory: the tools of the server `recall-loop`. It lasts beyond this conversation.
 
@@ -69,8 +69,8 @@ def get_prompt(name: str, arguments: Mapping[str, str] | None, *, writable: bool
         raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")
     given = dict(arguments or {})
     task = given.pop("task", "").strip()
-    if given or len(task) > _MOST_CHARS:
-        raise MCPError(INVALID_PARAMS, f"Arguments: only task, of at most {_MOST_CHARS:,} characters, is allowed")
+    if given or len(task) > _MAX_CHARS:
+        raise MCPError(INVALID_PARAMS, f"Arguments: only task, of at most {_MAX_CHARS:,} characters, is allowed")
     parts = [_RECALL, *([_REMEMBER, _FORGET] if writable else [])]
     if task:
         parts.append(f"Begin now: call `retrieve` for memories relevant to this task, then do it.\n\n{task}\n")

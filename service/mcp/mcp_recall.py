@@ -1,6 +1,6 @@
-"""What the MCP server's `retrieve` gives as data: what its text shows, and no more, for models read it too (OPS-6).
+"""The data of the MCP server's `retrieve`: only what its text shows, since models read it too (OPS-6).
 
-Everything else about a retrieval is the service's to tell over HTTP, and the library's.
+Everything else about a retrieval is available over HTTP and from the library.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RecallStop(_Part):
 
 
 class RecallResult(BaseModel):
-    """What was recalled."""
+    """Recalled facts."""
 
     facts: list[RecalledMemory] = Field(description="Best first.")
     left_out: int = Field(description="Facts that were found too, and are too weak or had no room in the text.")
@@ -70,7 +70,7 @@ class RecallResult(BaseModel):
 
     @classmethod
     def of(cls, result: RetrieveResult) -> RecallResult:
-        """Return what the context of a result shows; a text that it had to cut isn't whole here either."""
+        """Return the facts that the context of a result shows; a text that was cut there is cut here too."""
         shown = result.context_facts
         return cls(
             facts=[RecalledMemory.of(fact, len(result.context)) for fact in shown],

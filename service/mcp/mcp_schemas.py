@@ -12,11 +12,11 @@ _Field = core_schema.ModelField | core_schema.DataclassField | core_schema.Typed
 
 
 class ToolSchema(GenerateJsonSchema):
-    """A schema without what a model would read for nothing.
+    """A schema without parts that are useless to a model.
 
-    Left out are titles, which repeat names, and what an enum is; of what a model class is only the first paragraph
-    stays; and what may be left out isn't described as null too, though null is taken as an argument. Of a record in
-    a result only that is described without which there is none.
+    Titles, which repeat names, and descriptions of enums are left out; of a model class only the first paragraph
+    stays; optional fields aren't described as nullable, though null is accepted. Of a record in a result, only its
+    required fields are described.
     """
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -24,7 +24,7 @@ class ToolSchema(GenerateJsonSchema):
         return False
 
     def generate(self, schema: core_schema.CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Give no definition a title, and say of a choice its values: what it is for is said by the field."""
+        """Remove the titles of definitions, and describe a choice by its values: its field describes the purpose."""
         made = super().generate(schema, mode)
         for each in (made, *made.get("$defs", {}).values()):
             each.pop("title", None)
@@ -40,7 +40,7 @@ class ToolSchema(GenerateJsonSchema):
         return described
 
     def field_is_required(self, field: _Field, total: bool) -> bool:
-        """Require nothing of a result that may be empty: what is empty is left out there."""
+        """Make result fields that may be empty optional: empty ones are left out."""
         empty = self.mode == "serialization" and field["schema"]["type"] == "nullable"
         return super().field_is_required(field, total) and not empty
 

@@ -63,7 +63,7 @@ CallerResolver = Callable[[McpContext], tuple[Caller, RequestExecutor]]
 def make_mcp_server(
     resolve_caller: CallerResolver, context_of: Callable[[Caller], ToolContext], *, writable: bool = True
 ) -> Server[Any]:
-    """Return a server; `resolve_caller` says who calls, `context_of` what the caller works with.
+    """Return a server; `resolve_caller` identifies the caller, `context_of` returns the caller's store and services.
 
     One that isn't `writable` has nobody who may write, and doesn't speak of it.
     """
@@ -80,7 +80,7 @@ def make_mcp_server(
         try:
             arguments = validate_model(spec.input_model, params.arguments or {})
             answer = await _run_tool(context, work, spec, arguments, lambda: context_of(caller))
-        except RecallError as error:  # the SDK answers anything else with an internal error, and logs it
+        except RecallError as error:  # the SDK answers and logs anything else as an internal error
             return _error_result(error, _request_id(context))
         data = answer.data.model_dump(mode="json", exclude_none=True)
         return CallToolResult(content=[TextContent(text=answer.text)], structured_content=data)
@@ -176,7 +176,7 @@ _THREADS = 4
 
 
 def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds: float) -> None:
-    """Serve one client until it closes standard input and has its answers; each call takes at most `seconds`.
+    """Serve one client until it closes standard input and has received its answers; each call takes at most `seconds`.
 
     `scope` determines the memory that is read and written; no call can change it. A store that is open for
     reading only has no tools that write.

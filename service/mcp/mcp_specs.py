@@ -36,7 +36,7 @@ from recall_loop.service.models.trajectory_models import TrajectoryResults
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """One tool: what it takes and gives, who may use it, and what does it."""
+    """One tool: its arguments and result, the required role, and its function."""
 
     name: str
     title: str

@@ -60,7 +60,7 @@ class ToolProgress(NamedTuple):
 
 ReportProgress = Callable[[ToolProgress], None]
 _LINE_CHARS = 400
-"""Most characters of a text in a list: a page of pasted logs would fill a model's window."""
+"""Maximum characters of a text in a list: a page of pasted logs would fill a model's context window."""
 _OWNER_FIELDS = ("conversation_id", "user_id", "agent_id")
 
 
@@ -103,7 +103,7 @@ class ToolResult:
 
 def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: ReportProgress) -> ToolResult:
     """Run the loop, and report every iteration."""
-    from recall_loop.graph.run import follow, stream_retrieve  # what only adds and searches needs no LangGraph
+    from recall_loop.graph.run import follow, stream_retrieve  # adding and searching alone don't need LangGraph
 
     request = _retrieve_request(context.scope, arguments)
     most = float(request.max_iterations or context.settings.max_iterations)
@@ -123,7 +123,7 @@ def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveReq
     """Return the request, of fields that have been validated as arguments."""
     named = arguments.model_fields_set - {"question", "messages"}
     given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
-    # A calling model writes its own answers: the memory's model is asked for one only where it says so.
+    # A calling model writes its own answers: the memory's model is only asked for one on request.
     given["write_answer"] = arguments.write_answer
     owners = given_owners(scope)
     messages = (*arguments.messages, ChatMessage(content=arguments.question))
@@ -154,7 +154,7 @@ def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgr
 def _hit_prefix(hit: Any) -> str:
     ended, similarity = getattr(hit, "valid_until", None), getattr(hit, "similarity", None)
     said = [hit.author, _date(hit.created_at), ended and f"true until {_date(ended)}"]
-    if similarity is not None:  # a search gives its best, however little they have to do with the query
+    if similarity is not None:  # a search returns its best results, however irrelevant
         said.append(f"similarity {similarity:.2f}")
     return f"({', '.join(filter(None, said))}) " if any(said) else ""
 
@@ -175,7 +175,7 @@ def call_search_trajectories(
 
 
 def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -> ToolResult:
-    """Add memories: all of them or, where one is wrong, none. What is there is never replaced, whoever owns it."""
+    """Add memories: all of them or, if one is invalid, none. Existing records are never replaced, whoever owns them."""
     scope = context.write_scope
     records = [_with_owner(scope, record, at) for at, record in enumerate(arguments.records)]
     _check_new(context, [record.id for record in records])
@@ -203,7 +203,7 @@ def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress)
     lines = list(map(record_line, page))
     more = [f"There are more: cursor {page.after}"] if page.after else []
     data = RecordsPage.of(page, page.after)
-    return ToolResult("\n".join([*(lines or ["Nothing is stored there."]), *more]), data)
+    return ToolResult("\n".join([*(lines or ["No memories match."]), *more]), data)
 
 
 def record_line(record: Record) -> str:
@@ -212,7 +212,7 @@ def record_line(record: Record) -> str:
 
 
 def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
-    """Return a record that belongs to whom the operator has named."""
+    """Return a record with the owner that the operator has fixed."""
     owners = given_owners(scope)
     for name, settled in owners.items():
         if getattr(record, name) not in (None, settled):
@@ -228,7 +228,7 @@ def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
 
 
 def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgress) -> ToolResult:
-    """Change some fields of a memory in reach; what it was stays in its history."""
+    """Change some fields of a memory in reach; the old version stays in its history."""
     _check_reach(context.store, arguments.id, context.write_scope)
     actor = context.caller.key_id or "mcp"
     record = context.store.update(arguments.id, arguments.changes, tenant=context.scope.tenant, actor=actor)
@@ -237,7 +237,7 @@ def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgr
 
 
 def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult:
-    """Tell how a memory in reach has changed."""
+    """List the changes of a memory in reach."""
     _check_reach(context.store, arguments.id, context.scope)
     versions = context.store.history(arguments.id, tenant=context.scope.tenant)
     lines = [f"{one.number}. {one.changed_at:%Y-%m-%d %H:%M} {one.action} {_differences(one)}" for one in versions]

@@ -1,4 +1,4 @@
-"""The streams of standard input and output: no line stays without an answer, and the end of the input waits for all.
+"""The streams of standard input and output: every line is answered, and the end of the input waits for all answers.
 
 A line that is no message is answered with an error, which the SDK doesn't do, and its sender would wait.
 """
@@ -23,9 +23,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-# The protocol of its streams is private to the SDK.
+# The protocol of the SDK's streams is private.
 _Stream = Any
-_MARGIN_SECONDS = 1.0  # for the answer to a call that has used up its time
+_MARGIN_SECONDS = 1.0  # for the answer to a call that has timed out
 
 
 class PendingRequests:
@@ -64,7 +64,7 @@ class PendingRequests:
 
 
 class _WrappedStream:
-    """A stream of the SDK that is opened and closed as the one it stands for."""
+    """A stream of the SDK that is opened and closed with the wrapped one."""
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
@@ -105,11 +105,11 @@ class SettlingStream(_WrappedStream):
 
 
 class AnsweringStream(_WrappedStream):
-    """The messages of a stream; what can't be read is answered with an error, and left out.
+    """The messages of a stream; unreadable ones are answered with an error and left out.
 
     Args:
         read: the stream.
-        write: where answers go.
+        write: stream for answers.
         pending: the requests for whose answers its end waits.
     """
 
@@ -119,7 +119,7 @@ class AnsweringStream(_WrappedStream):
 
     @property
     def last_context(self) -> Any:
-        """What the SDK keeps beside a message."""
+        """Metadata that the SDK keeps with a message."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -150,7 +150,7 @@ class AnsweringStream(_WrappedStream):
 
 
 def _answer(error: ValidationError) -> JSONRPCError | None:
-    """Return the answer to what can't be read; None to an empty line, a notification or an answer, which get none."""
+    """Return the answer to an unreadable line; None for an empty line, a notification or an answer."""
     found = error.errors(include_url=False)
     first = found[0]
     no_json = first["type"] == "json_invalid"
@@ -160,8 +160,8 @@ def _answer(error: ValidationError) -> JSONRPCError | None:
     stated = next((each for each in given if isinstance(each, dict)), {})
     if stated and ("method" not in stated or "id" not in stated):
         return None
-    said = first["msg"] if no_json else "it is no request, notification or response of JSON-RPC 2.0"
-    if no_json and stated:  # Python reads what JSON as text can't hold
+    said = first["msg"] if no_json else "it is not a JSON-RPC 2.0 request, notification or response"
+    if no_json and stated:  # Python reads characters that JSON text can't contain
         said = "it holds half of a Unicode character (a lone surrogate such as \\ud800)"
     words = f"The message can't be read: {said}"
     return JSONRPCError(

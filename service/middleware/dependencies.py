@@ -23,19 +23,19 @@ JSON_MEDIA_TYPES = ("application/json",)
 NDJSON_MEDIA_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
-# What a client asks to be done only if nobody has changed the record meanwhile.
+# Headers that make a request conditional on the record being unchanged.
 _CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
 _ROLE_RANKS = {KeyRole.METRICS: 0, KeyRole.READ: 1, KeyRole.WRITE: 2, KeyRole.ADMIN: 3}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, as the credential says and nothing else.
+    """The caller, identified by the credential alone.
 
     Attributes:
         tenant: whose memory it is.
         key_id: public part of the key; None where the service runs without keys.
-        role: what it may do: read; write records and trajectories; erase whole scopes.
+        role: permissions: read; write records and trajectories; erase whole scopes.
     """
 
     tenant: str
@@ -70,7 +70,7 @@ def _store(request: Request) -> MemoryStore:
 CallerDep = Annotated[Caller, Depends(_caller(KeyRole.READ))]
 WriterDep = Annotated[Caller, Depends(_caller(KeyRole.WRITE))]
 AdminDep = Annotated[Caller, Depends(_caller(KeyRole.ADMIN))]
-# Writes go through the same object, whether this process owns the store or forwards them to the one that does.
+# Writes use the same object, whether this process owns the store or forwards them to the owner.
 StoreDep = Annotated[MemoryStore, Depends(_store)]
 ServiceDep = Annotated[Any, Depends(service_of)]
 
@@ -153,8 +153,8 @@ def authenticate_caller(service: Service, headers: Headers, client: Client, *, m
         metrics: whether the request is for /metrics, which needs its own role.
 
     Raises:
-        ProblemError: 401 without a valid key; 403 with one of a wrong role, or where there are no keys and the
-            request comes from elsewhere; 503 where the keys can't be read.
+        ProblemError: 401 without a valid key; 403 with a key of a wrong role, or if there are no keys and the
+            request comes from elsewhere; 503 if the keys can't be read.
     """
     if service.keys is None:
         check_local(headers, client, service.config.allowed_hosts)

@@ -53,7 +53,7 @@ class UniqueKeysRoute(APIRoute):
         async def handler(request: Request) -> Response:
             try:
                 return await handle(_UniqueKeysRequest(request.scope, request.receive))
-            except HTTPException as error:  # FastAPI's own for whatever reading a body raises
+            except HTTPException as error:  # FastAPI raises it for any failure to read a body
                 if isinstance(error.__cause__, InvalidInputError):
                     raise error.__cause__ from None
                 raise

@@ -31,13 +31,13 @@ from recall_loop.service.middleware.dependencies import (
 )
 from recall_loop.service.process.lifecycle import Service
 
-# The route that takes long uploads.
+# The route for long uploads.
 BULK_ROUTE = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
 MCP_PATH = "/mcp"
 _CLIENT_GONE = 499
-_REDACTED = "REDACTED"  # OpenTelemetry's own word
-# The end of an answer may be sent when the request's time is over; its reader has this much time for each part.
+_REDACTED = "REDACTED"  # OpenTelemetry's attribute name
+# The end of a response may be sent after the deadline of the request; its reader has this much time for each part.
 _MIN_SEND_SECONDS = 10.0
 
 
@@ -55,7 +55,7 @@ class RequestMiddleware:
             return
         request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
         method = scope["method"]
-        if method == "HEAD":  # what GET answers: the server leaves the body out, as it knows the method itself
+        if method == "HEAD":  # answered like GET: the server drops the body, since it knows the method itself
             scope = {**scope, "method": "GET"}
         scope.setdefault("state", {})["request_id"] = request_id
         reply = _ResponseSender(send, request_id, json_errors=scope["path"] == MCP_PATH)
@@ -83,7 +83,7 @@ class RequestMiddleware:
             return
         except Exception as error:
             problem = logged_problem(error, request_id)
-            if reply.started:  # too late for another answer: the server breaks the connection off
+            if reply.started:  # too late for another response: the server closes the connection
                 raise
             await problem_response(problem, request_id)(scope, receive, reply.send)
 
@@ -109,7 +109,7 @@ class RequestMiddleware:
 
 
 def _redact_url(scope: Scope) -> None:
-    """Take ids and filters out of FastAPI's own span; the route stands in it all the same."""
+    """Remove ids and filters from FastAPI's own span; it still has the route."""
     hidden = {"url.path": _REDACTED} | ({"url.query": _REDACTED} if scope.get("query_string") else {})
     trace.get_current_span().set_attributes(hidden)
 

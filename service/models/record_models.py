@@ -222,7 +222,7 @@ class ExportParams(RecordParams):
     content_types: _ContentTypes = None
 
 
-_NEWEST = "\0"  # no id holds it
+_NEWEST = "\0"  # no id contains it
 
 
 class ListRecordsParams(ListParams):

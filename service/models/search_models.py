@@ -54,9 +54,9 @@ class ScopeFields(BaseModel):
         return validate_model(Scope, {**fields, "user_id": self.user_id, "conversation_id": self.conversation_id})
 
 
-# Of results, not of records: a list has no similarity, and so takes no bound of it.
+# For results, not for records: a list has no similarity, and so no bound on it.
 _SEARCH_ONLY_FILTERS = ("min_similarity",)
-_NOT_IN_AN_ADDRESS = ("attributes",)  # a query string has texts only: they come as JSON
+_NOT_IN_AN_ADDRESS = ("attributes",)  # a query string contains only texts: they come as JSON
 _fields: dict[str, Any] = {
     name: (field.annotation, field)
     for name, field in Filters.model_fields.items()

@@ -1,4 +1,4 @@
-"""Request and response models of past runs; how a run ended and what it teaches are two things (TRAJ-3)."""
+"""Request and response models of past runs; how a run ended and its learning value are separate (TRAJ-3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Label(BaseModel):
 
 
 def make_labels(status: ExecutionStatus, score: float | None, *, pending: bool) -> dict[str, Any]:
-    """Return both labels of a run: how it ended, and what it teaches."""
+    """Return both labels of a run: how it ended, and its learning value."""
     learning_value = format_learning_value(score, pending=pending)
     return {
         "execution": Label(label=EXECUTION_HEADING, value=format_execution(status), tooltip=execution_tooltip(status)),
@@ -124,7 +124,7 @@ class StoredTrajectory(_LabelledModel):
 
     @classmethod
     def from_record(cls, record: Record) -> dict[str, JsonValue]:
-        """Return a stored run as plain JSON, without what is empty."""
+        """Return a stored run as plain JSON, without empty fields."""
         run = run_from_record(record)
         fields = record.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
         fields |= {"kind": record.kind.value, "attributes": run_attributes(run)}
@@ -149,7 +149,7 @@ class TrajectorySummary(_LabelledModel):
 
     @classmethod
     def from_record(cls, record: Record) -> TrajectorySummary:
-        """Return what is known of a stored run beside its turns."""
+        """Return the fields of a stored run except its turns."""
         slim = {name: value for name, value in record.attributes.items() if name != "turns"}
         run = run_from_record(record.model_copy(update={"attributes": slim}))
         names = ("id", "tags", "agent_id", "user_id", "conversation_id", "created_at")

@@ -1,4 +1,4 @@
-// What the key may do here, as the overview of the memory says: what it may not isn't offered, and the page says why.
+// The permissions of the key, from the overview of the memory: actions that it doesn't allow are hidden, and the page says why.
 
 import { byId } from "./dom.js";
 
@@ -7,7 +7,7 @@ let refusal = null;
 /** Why nothing may be written; null where it may. */
 export const whyNoWrites = () => refusal;
 
-/** Note what an overview says of the caller; without one everything is offered, and the service says what it refuses. */
+/** Note the caller from an overview; without one, everything is offered, and the service refuses what isn't allowed. */
 export function noteCaller(caller) {
   refusal = caller ? refused(caller) : null;
   byId("add-one").hidden = refusal !== null;
@@ -16,7 +16,7 @@ export function noteCaller(caller) {
 }
 
 function refused({ tenant, role, read_only: readOnly }) {
-  if (readOnly) return "The service has opened this memory for reading only: nothing can be added, changed or erased here.";
+  if (readOnly) return "The service has opened this memory read-only: nothing can be added, changed or erased here.";
   if (role !== "read") return null;
-  return `This API key may only read the memory of ${tenant}: adding, changing and erasing need one with the role write.`;
+  return `This API key may only read the memory of ${tenant}: to add, change or erase, use a key with the role write.`;
 }

@@ -1,4 +1,4 @@
-// The view of a retrieval: its iterations as they arrive, why it stopped, and what came of it.
+// The view of a retrieval: its iterations as they arrive, why it stopped, and its result.
 
 import { progress } from "./chart.js";
 import { bars, byId, count, el, fill, fixed, minute, named } from "./dom.js";
@@ -102,7 +102,7 @@ class Run {
     ), (event.repeats ?? []).map((text) =>
       el("li", {}, el("span", {}, el("span", { class: "tag" }, "repeat"), el("s", {}, text)), el("span", { class: "yield" }, "not asked again")),
     ));
-    if (!event.queries.length) this.queries.append(el("li", { class: "soft" }, "nothing left to ask"));
+    if (!event.queries.length) this.queries.append(el("li", { class: "soft" }, "no new query left to ask"));
     this.card = el("li", { class: "card" },
       el("h3", {}, `Iteration ${event.iteration}: ${named(event.strategy)}`, event.origin === "refine" ? " (refined)" : ""),
       event.missing?.length ? el("p", { class: "soft" }, `Looking for: ${event.missing.join(", ")}`) : null,
@@ -168,9 +168,9 @@ class Run {
     fill("confidence",
       result.warnings.map((warning) => el("p", { class: "warning" }, warning)),
       el("p", { class: sure.label }, el("strong", {}, `${fixed(sure.score)}, ${this.words.confidence[sure.label] ?? sure.label}`)),
-      el("p", { class: "soft" }, `The score is the probability, as fitted, that all of the evidence is among the first ten facts (calibration ${sure.calibration_id}).`),
-      typeof sure.answerable === "number" ? el("p", { id: "answerable" }, `Chance that memory holds an answer at all: ${fixed(sure.answerable)}.`) : "",
-      el("details", { open: true }, el("summary", {}, "What it is made of"), bars(sure.components)),
+      el("p", { class: "soft" }, `The score is the fitted probability that all of the evidence is among the first ten facts (calibration ${sure.calibration_id}).`),
+      typeof sure.answerable === "number" ? el("p", { id: "answerable" }, `Probability that memory holds an answer at all: ${fixed(sure.answerable)}.`) : "",
+      el("details", { open: true }, el("summary", {}, "Components"), bars(sure.components)),
     );
     byId("facts-head").textContent = result.facts.length ? `${count(result.facts.length, "fact")}, best first`
       : result.stop.reason === "tool_failure" ? "The search failed" : "Nothing found";

@@ -75,7 +75,7 @@ function cell(value, at) {
   return el("td", { class: typeof value === "number" ? "number" : null }, String(value));
 }
 
-/** A value whose meaning a tooltip tells: on hover, on focus, and closed by Escape. */
+/** A value with a tooltip that explains it: shown on hover and focus, closed by Escape. */
 let tips = 0;
 export function tip(text, meaning) {
   const id = `tip-${(tips += 1)}`;

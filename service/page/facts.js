@@ -1,4 +1,4 @@
-// One ranked fact: where it comes from, its text with matches marked, and what its score is made of.
+// One ranked fact: where it comes from, its text with matches marked, and the components of its score.
 
 import { bars, count, el, fixed, minute } from "./dom.js";
 
@@ -11,7 +11,7 @@ export function factCard(fact, rank, facets, words) {
     el("p", {}, marked(fact.text, wanted)),
     el("p", { class: "soft" }, [fact.id, fact.author ?? fact.agent_name, minute(fact.created_at), `similarity ${fixed(fact.similarity)}`].filter(Boolean).join(" · ")),
     bars({ score: fact.score }),
-    fact.debug?.components ? el("details", { open: rank <= 3 }, el("summary", {}, "What the score is made of"), bars(fact.debug.components)) : null,
+    fact.debug?.components ? el("details", { open: rank <= 3 }, el("summary", {}, "Score components"), bars(fact.debug.components)) : null,
     el("details", { class: "evidence" },
       el("summary", {}, others.length ? `${count(others.length, "source")}, and how it was found` : "How it was found"),
       others.map((evidence) => el("blockquote", {},

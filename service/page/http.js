@@ -18,7 +18,7 @@ export const saveKey = (key) => (key ? sessionStorage.setItem(KEY, key) : sessio
 async function send(path, init) {
   const headers = { Accept: "application/json, application/problem+json, text/event-stream" };
   if (init.body !== undefined) headers["Content-Type"] = "application/json";
-  // What a pasted text may have and no key has, the browser sends in no header: as encoded it is refused like any wrong key.
+  // The browser can't send every character of a pasted text in a header: encoded, it is refused like any wrong key.
   if (savedKey()) headers.Authorization = `Bearer ${encodeURI(savedKey())}`;
   let response;
   try {

@@ -1,4 +1,4 @@
-// The view of what is stored: newest first or by a search, by kind, user, agent, speech act and time; one more is added here.
+// The Memory view: records, newest first or by a search, filtered by kind, user, agent, speech act and time; and the form that adds one.
 
 import { noteCaller } from "./access.js";
 import { byId, count, el, fill, minute } from "./dom.js";
@@ -35,11 +35,11 @@ export async function show() {
     fill("users", Object.keys(held.users).map((value) => el("option", { value })));
     fill("agents", Object.keys(held.agents).map((value) => el("option", { value })));
   } catch {
-    // the list has told what is wrong
+    // the list shows the error
   }
 }
 
-/** Show no record, and none that is still on its way. */
+/** Show no record, and ignore one that is still loading. */
 export function clear() {
   newest += 1;
   noteCaller(null);
@@ -78,7 +78,7 @@ async function list(cursor = null) {
     next = page.next_cursor ?? null;
     byId("more").hidden = !next;
     const shown = byId("records").childElementCount;
-    byId("browse-said").textContent = shown ? told(shown, chosen) : "Nothing is stored that fits. Other filters may show more.";
+    byId("browse-said").textContent = shown ? told(shown, chosen) : "No record matches these filters.";
     if (cursor) byId("records").children[first]?.querySelector("button")?.focus();
   } catch (error) {
     if (turn === newest) fill("browse-problem", problemBox(error));
@@ -132,7 +132,7 @@ async function add(event) {
     event.target.reset();
     byId("browse").reset();
     await show();
-    byId("browse-said").textContent = `Kept as ${added.ids.join(", ")}`;
+    byId("browse-said").textContent = `Saved as ${added.ids.join(", ")}`;
   } catch (error) {
     fill("add-problem", problemBox(error));
   }

@@ -1,4 +1,4 @@
-// One record: what it says, where it comes from, what became of it; changed, let expire or erased with a second click.
+// One record with its sources and history; a second click edits it, sets its expiry or erases it.
 
 import { whyNoWrites } from "./access.js";
 import { byId, count, el, fill, minute, named } from "./dom.js";
@@ -19,7 +19,7 @@ export async function openRecord(id, words, changed) {
   turnTo();
 }
 
-/** Go to what is shown, to its beginning: the browser by itself goes to the middle of a long one, or to none in view. */
+/** Scroll to the beginning of the record: the browser by itself goes to the middle of a long one, or doesn't scroll. */
 function turnTo() {
   const shown = byId("record-shown");
   shown.focus({ preventScroll: true });
@@ -49,7 +49,7 @@ class Shown {
       el("div", { class: "row wrap" },
         whyNoWrites() ? null : [
           el("button", { type: "button", onclick: () => this.edit() }, "Edit"),
-          el("button", { type: "button", onclick: () => this.expire() }, "Let it expire"),
+          el("button", { type: "button", onclick: () => this.expire() }, "Set expiry"),
           el("button", { type: "button", class: "danger", onclick: () => this.erase() }, "Erase"),
         ],
         el("button", { type: "button", onclick: () => fill("record-shown") }, "Close"),
@@ -107,7 +107,7 @@ class Shown {
       this.tags(),
       el("div", { class: "row" }, el("button", { type: "submit" }, "Save"), this.cancel()),
     );
-    // Compared with what the form made of the record, line ends too: what wasn't touched isn't sent, and undoes no other's change.
+    // Compared with the form's own rendering of the record, line ends included: untouched fields aren't sent, so that they can't undo another writer's change.
     const read = () => {
       const given = new FormData(form);
       const kept = given.getAll("kept").map((at) => record.tags[at]);
@@ -123,18 +123,18 @@ class Shown {
     this.ask(form);
   }
 
-  /** Tags stand one by one and are only kept or left: whatever characters one has, it stays as it is. */
+  /** Each tag has its own checkbox and can only be kept or removed, so that its characters never change. */
   tags() {
     const tick = (tag, at) => el("label", { class: "tick" }, el("input", { type: "checkbox", name: "kept", value: at, checked: true }), tag);
     return el("fieldset", {}, el("legend", {}, "Tags"),
       (this.record.tags ?? []).map(tick),
-      el("label", {}, "New ones, one a line", el("textarea", { name: "added", rows: 2 })),
+      el("label", {}, "New ones, one per line", el("textarea", { name: "added", rows: 2 })),
     );
   }
 
   expire() {
-    const form = el("form", {}, el("h3", {}, "Let it expire"),
-      el("label", {}, "On this day, in UTC; empty = never", el("input", { name: "day", type: "date", value: this.record.expires_at?.slice(0, 10) })),
+    const form = el("form", {}, el("h3", {}, "Set expiry"),
+      el("label", {}, "Expires on this day (UTC); empty = never", el("input", { name: "day", type: "date", value: this.record.expires_at?.slice(0, 10) })),
       el("div", { class: "row" }, el("button", { type: "submit" }, "Set"), this.cancel()),
     );
     form.addEventListener("submit", (event) => {
@@ -147,10 +147,10 @@ class Shown {
 
   erase() {
     const derived = this.related.derived;
-    const form = el("form", {}, el("h3", {}, "Erase for good?"),
-      el("p", {}, `The record goes, with ${count(this.versions.length, "earlier version")}. This can't be undone.`),
+    const form = el("form", {}, el("h3", {}, "Erase permanently?"),
+      el("p", {}, `The record is erased, with ${count(this.versions.length, "earlier version")}. This can't be undone.`),
       derived.length ? el("label", { class: "tick" }, el("input", { type: "checkbox", name: "derived" }), `Also ${count(derived.length, "fact")} drawn from it`) : null,
-      el("div", { class: "row" }, el("button", { type: "submit", class: "danger" }, "Erase for good"), this.cancel()),
+      el("div", { class: "row" }, el("button", { type: "submit", class: "danger" }, "Erase permanently"), this.cancel()),
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -161,7 +161,7 @@ class Shown {
   }
 
   cancel() {
-    return el("button", { type: "button", onclick: () => this.space.replaceChildren() }, "Keep as it is");
+    return el("button", { type: "button", onclick: () => this.space.replaceChildren() }, "Cancel");
   }
 
   ask(form) {

@@ -1,4 +1,4 @@
-// Past runs: found with or without contrasts, and one run in full. How a run ended and what it teaches are two things.
+// Past runs: found with or without contrasts, and one run in full. How a run ended and its learning value are separate.
 
 import { bars, byId, count, el, fill, fixed, minute, named, tip } from "./dom.js";
 import { getJson, postJson } from "./http.js";
@@ -80,7 +80,7 @@ function full(item, run) {
     el("h2", {}, run.task || item.summary),
     el("div", { class: "labels" }, labelled(item.execution), labelled(item.learning_value)),
     run.execution?.reasoning ? el("p", { class: "soft" }, `Execution: ${run.execution.reasoning}`) : null,
-    scores ? [el("h3", {}, "What the learning value is made of"), bars(scores)] : null,
+    scores ? [el("h3", {}, "Components of the learning value"), bars(scores)] : null,
     run.scoring?.reasoning ? el("p", { class: "soft" }, `${run.scoring.reasoning} (scored by ${run.scoring.scorer})`) : null,
     el("h3", {}, "Turns"),
     el("ol", {}, (run.turns ?? []).map((turn) => el("li", {}, (turn.messages ?? []).map(message)))),

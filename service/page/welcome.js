@@ -1,4 +1,4 @@
-// What stands in the Ask view before anything was asked: what memory holds with three questions, or how to fill it.
+// The Ask view before the first question: an overview of memory with three questions to try, or how to fill it.
 
 import { noteCaller, whyNoWrites } from "./access.js";
 import { byId, count, el, fill } from "./dom.js";
@@ -7,14 +7,14 @@ import { problemBox } from "./problems.js";
 
 const INGEST = "recall-loop ingest conversations.json --store ./my-memory";
 
-/** Show it. `words` are the service's words for kinds; `openMemory` opens the view of what is stored. */
+/** Show it. `words` are the service's words for kinds; `openMemory` opens the Memory view. */
 export async function welcome(words, openMemory) {
   try {
     const held = await getJson("api/memory/overview");
     noteCaller(held.caller);
     fill("welcome", held.records ? full(held, words, await questions()) : empty(openMemory));
   } catch (error) {
-    fill("welcome", problemBox(error)); // that a key is missing, or is none, isn't learnt from asking first
+    fill("welcome", problemBox(error)); // shows a missing or wrong key before the first question
   }
 }
 
@@ -34,7 +34,7 @@ function ask(question) {
   byId("ask").requestSubmit();
 }
 
-/** Three questions about what was said last, by whatever names it. */
+/** Three questions about the newest records, by subject, title, author or a keyword. */
 async function questions() {
   const { records } = await getJson("api/memory/records?order=newest&limit=50");
   const found = new Set();
@@ -51,13 +51,13 @@ async function questions() {
 const keyword = (text) => (text.match(/[\p{L}\p{N}-]{4,}/gu) ?? [text.slice(0, 30)]).reduce((one, other) => (other.length > one.length ? other : one));
 
 function empty(openMemory) {
-  if (whyNoWrites()) return el("div", { class: "card" }, el("h2", {}, "Nothing is in memory yet"), el("p", {}, whyNoWrites()));
+  if (whyNoWrites()) return el("div", { class: "card" }, el("h2", {}, "Memory is empty"), el("p", {}, whyNoWrites()));
   return el("div", { class: "card" },
-    el("h2", {}, "Nothing is in memory yet"),
+    el("h2", {}, "Memory is empty"),
     el("p", {}, "Fill it in one of these ways:"),
     el("ul", {},
-      el("li", {}, el("button", { type: "button", onclick: openMemory }, "Write something down"), " here, in the Memory view"),
-      el("li", {}, "read what you have (exports of ChatGPT, Claude, Slack, WhatsApp and Telegram, mail, messages, tables, notes) while the service is stopped: ", el("code", {}, INGEST)),
+      el("li", {}, el("button", { type: "button", onclick: openMemory }, "Add a record"), " here, in the Memory view"),
+      el("li", {}, "import your data (exports of ChatGPT, Claude, Slack, WhatsApp and Telegram, mail, messages, tables, notes) while the service is stopped: ", el("code", {}, INGEST)),
       el("li", {}, "let a program add: ", el("code", {}, "POST api/memory/add"), ", the Python class ", el("code", {}, "Memory"), ", or an assistant over MCP"),
     ),
   );

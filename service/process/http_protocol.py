@@ -10,16 +10,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from recall_loop.service.core.problems import ProblemError, problem_response
 
-_MAX_HEAD_BYTES = 64 * 1024  # as much as h11 allows; httptools has no bound
+_MAX_HEAD_BYTES = 64 * 1024  # the limit of h11; httptools has none
 _SEPARATORS = len(b": \r\n")
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection that is closed where it neither sends the head of a request nor leaves.
+    """A connection that is closed if it neither sends the head of a request nor disconnects.
 
     A head has `head_seconds` from the connection's start, or from its own first byte on a connection that is kept
     alive; so has what a client still sends of a body after its answer. A client that has begun a head gets 408 as a
-    problem document, one whose head exceeds 64 KiB gets 431, and one that has sent nothing is told nothing.
+    problem document, one whose head exceeds 64 KiB gets 431, and one that has sent nothing gets no answer.
 
     Args:
         head_seconds: above 0.
@@ -49,7 +49,7 @@ class GuardedProtocol(HttpToolsProtocol):
         idle, self._begun = self._idle, 0
         super().data_received(data)
         if self._in_head:
-            shared = self._begun > 1 or (self._begun == 1 and not idle)  # with the end of another request
+            shared = self._begun > 1 or (self._begun == 1 and not idle)  # at the end of another request
             self._unfinished_bytes += 0 if shared else len(data)
             if self._unfinished_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
                 self._refuse(_too_long())
@@ -90,7 +90,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("the head is too long")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what isn't HTTP."""
+        """Reject data that isn't HTTP."""
         self._refuse(_too_long() if self._head_bytes > _MAX_HEAD_BYTES else ProblemError(400, msg))
 
     def _watch_head(self) -> None:
@@ -115,7 +115,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, problem: ProblemError) -> None:
-        """Send a problem document where there is no application to send it, and close."""
+        """Send a problem document without the application, and close."""
         response = problem_response(problem)
         lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode(), b"connection: close"]
         lines += [name + b": " + value for name, value in response.raw_headers]

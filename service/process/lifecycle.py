@@ -38,7 +38,7 @@ NO_KEYS_WARNING = (
     "No API keys are in use: everybody on this machine may read, write and erase. "
     "Make keys with `recall-loop keys add`, and name their file with --keys."
 )
-# For what must not wait behind requests: /health, /ready, and the look after Chroma.
+# For work that must not wait behind requests: /health, /ready, and the check of Chroma.
 _SPARE_THREADS = 2
 _PROBE_SECONDS = 5.0
 _HEALTH_CACHE_SECONDS = 1.0
@@ -115,7 +115,7 @@ class Service:
         return self._store is not None and not self._store.writable
 
     def executor(self, seconds: float, *, key: str = "", spare: bool = False) -> RequestExecutor:
-        """Return an executor for one request: the service's threads, for so many seconds.
+        """Return an executor for one request: the service's threads, for at most this many seconds.
 
         `key` is whose request it is: keys take turns. `spare` gives the threads that clients' requests never occupy.
 
@@ -133,7 +133,7 @@ class Service:
             try:
                 self._requests.append(request, result)
                 self._log_fails = False
-            except OSError as error:  # the answer is good all the same
+            except OSError as error:  # the answer is valid anyway
                 if not self._log_fails:
                     _log.error("the request log can't be written: %s", error)
                 self._log_fails = True
@@ -171,7 +171,7 @@ class Service:
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Open the store, serve, and at the end let begun work finish before the store is closed."""
-        if self.config.parent is None:  # else the parent has said so
+        if self.config.parent is None:  # otherwise the parent has reported it
             for warning in self.warnings:
                 _log.warning("%s", warning)
         pool = FairThreadPool(self.config.concurrency, thread_name_prefix="recall-loop-service")
@@ -193,7 +193,7 @@ class Service:
             for task in tending:
                 task.cancel()
             if tending:
-                await asyncio.wait(tending)  # however they ended, the store is closed
+                await asyncio.wait(tending)  # the store is closed however they ended
             last = ThreadPoolExecutor(1, thread_name_prefix="recall-loop-close")
             await asyncio.wrap_future(last.submit(self._close, [pool, spare]))
             last.shutdown()
@@ -208,7 +208,7 @@ class Service:
         self.embedder = self._store.embedder
         try:
             self._load_embedder()
-        except EmbedderError as error:  # a remote one may come back; /ready tells
+        except EmbedderError as error:  # a remote one may recover; /ready reports it
             _log.error("texts can't be embedded: %s", error)
 
     def _load_embedder(self) -> None:
@@ -218,12 +218,12 @@ class Service:
             self._embedded = True
 
     def _tend(self, spare: ThreadPoolExecutor) -> list[asyncio.Task[None]]:
-        """Look after Chroma, so that its death shows in answers before a write meets it, and erase what has expired.
+        """Check Chroma, so that answers show its failure before a write meets it, and erase expired records.
 
-        Beside an owner, that one erases.
+        If there is an owner process, it erases them.
         """
         maintenance, seconds = self.store.maintenance, self.settings.sweep_seconds
-        tasks = [asyncio.create_task(repeat(maintenance.probe, _PROBE_SECONDS, spare, "the look after the store"))]
+        tasks = [asyncio.create_task(repeat(maintenance.probe, _PROBE_SECONDS, spare, "the check of the store"))]
         if seconds and not self.store.read_only:
             tasks.append(asyncio.create_task(repeat(maintenance.sweep, seconds, spare, "the sweep")))
         return tasks

@@ -15,19 +15,19 @@ _log = logging.getLogger(__name__)
 
 
 async def repeat(work: Callable[[], object], seconds: float, pool: Executor, name: str) -> None:
-    """Do `work` every so many seconds in a thread of `pool`, until cancelled: whatever it raises, it is done again.
+    """Run `work` every `seconds` in a thread of `pool` until cancelled, whatever it raises.
 
-    The log tells of the first failure of a kind, and of the end of failures.
+    The log has the first failure of each kind, and the end of failures.
     """
     failing = ""
     while True:
         await asyncio.sleep(seconds)
         try:
             await RequestExecutor(pool, _MAX_SECONDS).run(work)
-        except Exception as error:  # noqa: BLE001  # told below, and done again
+        except Exception as error:  # noqa: BLE001  # logged below, and retried
             kind, expected = type(error).__name__, isinstance(error, RecallError)
             if kind != failing:
-                words = "%s fails and is tried again every %g s: %s"
+                words = "%s failed and is retried every %g s: %s"
                 _log.warning(words, name, seconds, error if expected else kind, exc_info=None if expected else error)
             failing = kind
         else:

@@ -27,7 +27,7 @@ from recall_loop.state.errors import EmbedderError, StoreError
 _CHUNK_BYTES = 64 * 1024
 _MAX_ID_CHARACTERS = 512
 _IN_MEMORY = 1024 * 1024
-# A sender that pauses for so long may be waiting for answers before it goes on.
+# A sender that pauses this long may be waiting for answers.
 _PAUSE_SECONDS = 0.05
 
 
@@ -53,12 +53,12 @@ class AnswerBuffer:
             self._file.write(body)
 
     def notify(self, *, ended: bool = False) -> None:
-        """Tell the reader that there are lines, or that nothing follows."""
+        """Notify the reader of new lines, or of the end."""
         self._ended = self._ended or ended
         self._news.set()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield what was added, as it comes, to the end."""
+        """Yield added lines as they arrive, until the end."""
         while True:
             ended = self._ended
             while part := self._next():
@@ -69,7 +69,7 @@ class AnswerBuffer:
             self._news.clear()
 
     def _next(self) -> bytes:
-        # At most 64 KiB that were written a moment ago: not worth a thread.
+        # At most 64 KiB, written a moment ago: not worth a thread.
         with self._lock:
             self._file.seek(self._at)
             part = self._file.read(_CHUNK_BYTES)
@@ -116,7 +116,7 @@ class BulkUpload:
         except _UploadStoppedError as stopped:
             await self._drain()
             return str(stopped)
-        except (RequestTimeoutError, HTTPException) as error:  # too slow, or longer than it may be
+        except (RequestTimeoutError, HTTPException) as error:  # too slow, or too long
             return problem_from_error(error).detail
         return None
 
@@ -124,7 +124,7 @@ class BulkUpload:
         batches = LineBatcher()
         while True:
             seconds = current_executor().remaining
-            if batches.has_lines:  # what has been sent doesn't wait for what may come
+            if batches.has_lines:  # received lines are processed without waiting for more
                 seconds = min(seconds, _PAUSE_SECONDS)
             try:
                 piece = await self._piece(seconds)
@@ -148,7 +148,7 @@ class BulkUpload:
         return piece
 
     async def _drain(self) -> None:
-        """Read what is still sent: a sender that is cut off may never read the answers that it has."""
+        """Drain the rest of the body: a sender that is cut off may never read its answers."""
         try:
             while await self._piece(current_executor().remaining) is not None:
                 pass
@@ -184,7 +184,7 @@ class BulkUpload:
             answers.append(
                 BulkLine(line=line.number, id=row.id and row.id[:_MAX_ID_CHARACTERS], status=row.status, error=error)
             )
-        if not is_cancelled():  # else the lines are answered as failed by now
+        if not is_cancelled():  # otherwise the lines have been answered as failed
             self.results.add(sorted(answers, key=attrgetter("line")))
         return Counter(answer.status for answer in answers)
 
@@ -201,7 +201,7 @@ class BulkResponse(Response):
         self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send; the body is read by the upload, so that nothing else may ask `receive`."""
+        """Send; the upload reads the body, so nothing else may call `receive`."""
         reading = asyncio.create_task(self._upload.run())
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -55,12 +55,12 @@ async def write_bulk(request: Request, caller: WriterDep, store: StoreDep, servi
 
     A line that is answered `created`, `replaced` or `unchanged` is acknowledged. A bad line is `rejected` and ends
     nothing; lines may be up to 16 MiB long, blank ones are skipped. If the store fails, the lines it failed with are
-    `failed` and nothing more is written: `done` in the last line is false then, and tells why. Sending everything
+    `failed` and nothing more is written: `done` in the last line is false then, with the reason. Sending everything
     again is safe.
     """
     current_executor().extend(service.config.bulk_timeout_seconds)
     pieces = request.stream()
-    # A body that is too long by its own account is refused here, before the answer begins.
+    # A body whose declared length exceeds the limit is rejected here, before the response begins.
     first = await anext(pieces, b"")
 
     async def all_pieces() -> AsyncIterator[bytes]:

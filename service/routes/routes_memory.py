@@ -81,10 +81,10 @@ async def export_memories(
             yield "".join(export_line(record) + "\n" for record in part)
 
     async def parts() -> AsyncIterator[str]:
-        # Each part waits for its key's turn at the service's threads; none is held while the client reads.
+        # Each part waits for its key's turn at the service's threads; no thread is held while the client reads.
         rest = lines()
         while part := await work.run(next, rest, ""):
             yield part
-            work.extend(service.config.timeout_seconds)  # a long export of a client that reads goes on
+            work.extend(service.config.timeout_seconds)  # a long export continues as long as the client reads
 
     return StreamingResponse(parts(), media_type=NDJSON_MEDIA_TYPES[0])

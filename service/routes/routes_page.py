@@ -45,7 +45,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",  # asked again each time, and answered with 304 while it is the same
+    "Cache-Control": "no-cache",  # revalidated each time, and answered with 304 if unchanged
 }
 
 

@@ -153,7 +153,7 @@ def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store
     """Write a record under an id, completely replacing an existing one. The answer is the acknowledgement."""
     record = body.to_record(record_id)
     outcome = store.upsert([record], tenant=caller.tenant, actor=caller.key_id, on_reject="report")[0]
-    if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
+    if outcome.status == "rejected":  # values that the model accepts but SQLite can't store
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
     written = WriteResult(id=record_id, status=outcome.status, warning=outcome.warning)
     return json_response(written, 201 if outcome.status == "created" else 200)

@@ -82,7 +82,7 @@ async def retrieve_memories(request: Request, body: RetrieveDep, caller: CallerD
     try:
         await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
-            raise ClientGoneError  # the run ends at its next step
+            raise ClientGoneError  # the run stops at its next step
         return Response(await running, media_type="application/json")
     finally:
         leaving.cancel()

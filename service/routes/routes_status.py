@@ -44,7 +44,7 @@ def ready(request: Request) -> Readiness:
     """Read from the store, and report missing parts; 503, with `reasons`, if nothing can be answered."""
     service = service_of(request)
     blocking_issues, degrading_issues = service.health()
-    # This needs no key: paths and addresses are for clients on this machine.
+    # This route needs no key: paths and addresses are only for clients on this machine.
     local = is_local_client(request.headers, request.scope.get("client"))
     reasons = [
         f"{issue.what}: {issue.detail}" if local else issue.what for issue in (*blocking_issues, *degrading_issues)

@@ -1,4 +1,4 @@
-"""The store as this process may open it: for writing, reading only, or beside an owner that writes for it."""
+"""The store as this process may open it: for writing, for reading only, or with an owner process that writes for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from recall_loop.state.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
 _LONGEST_SECONDS = 3600.0
-IN_MEMORY_WARNING = "No store is set: what is written lives in memory only, and ends with the service."
+IN_MEMORY_WARNING = "No store is set: records are kept in memory only and are lost when the service ends."
 
 
 class RemoteWriterStore(MemoryStore):
@@ -90,14 +90,14 @@ class RemoteWriterStore(MemoryStore):
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.writer_socket is None:
-            raise WriterUnavailableError("nobody writes to this store")
+            raise WriterUnavailableError("no process writes to this store")
         try:
             with Client(str(self.writer_socket), family="AF_UNIX") as connection:
                 connection.send_bytes(encode_message(message))
                 answer = _receive_reply(connection)
         except (OSError, EOFError) as error:
             raise WriterUnavailableError(
-                "the process that writes went away: not acknowledged; repeating the call is safe"
+                "the writer process ended: not acknowledged; repeating the call is safe"
             ) from error
         raise_error(answer)
         return answer
@@ -114,7 +114,7 @@ class _RemoteRecordWriter(RecordWriter):
         self, records: Iterable[Record | Mapping[str, Any]], tenant: str, on_reject: OnReject, origin: ChangeOrigin
     ) -> list[WriteOutcome]:
         """As `RecordWriter.upsert`, by the owner."""
-        if on_reject == "raise":  # before the owner has written a first part of them
+        if on_reject == "raise":  # before the owner has written the first part
             records = list(records)
             check_records(records)
         outcomes: list[WriteOutcome] = []
@@ -147,7 +147,7 @@ class _RemoteMaintenance(Maintenance):
 
 
 def _receive_reply(connection: Connection) -> dict[str, Any]:
-    """Wait for the owner's answer, as long as somebody waits for ours."""
+    """Wait for the owner's answer, as long as our caller waits."""
     nobody_waits, end = cancellation_event(), time.monotonic() + _LONGEST_SECONDS
     while not connection.poll(_POLL_SECONDS):
         if (nobody_waits is not None and nobody_waits.is_set()) or time.monotonic() > end:
@@ -156,7 +156,7 @@ def _receive_reply(connection: Connection) -> dict[str, Any]:
 
 
 def check_shared_store(config: ServiceConfig, settings: Settings) -> None:
-    """Open a store in PostgreSQL once before workers do: it is made if there is none, and what is wrong is told.
+    """Open a store in PostgreSQL once before the workers: it is created if missing, and errors are reported.
 
     Raises:
         RecallError: it can't be opened.
@@ -169,7 +169,7 @@ def check_shared_store(config: ServiceConfig, settings: Settings) -> None:
 def open_service_store(
     config: ServiceConfig, settings: Settings, embedder: Embedder | None, warnings: list[str]
 ) -> MemoryStore:
-    """Open the store that the settings name; what an operator should know goes to `warnings`.
+    """Open the store that the settings name; notes for the operator go to `warnings`.
 
     Raises:
         StoreError: it can't be opened.

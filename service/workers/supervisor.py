@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 
-# An owner that dies at once is not started again more often than so.
+# An owner that exits immediately is not restarted more often than this.
 _MIN_RESTART_SECONDS = 2.0
 _FORWARDED_SETTINGS = [
     "store_path",
@@ -43,20 +43,20 @@ _FORWARDED_SETTINGS = [
     "log_format",
     "log_level",
 ]
-# Signals that end the service, and its exit codes; how often it looks for one while the store is being opened.
+# Signals that end the service, and its exit codes; interval of checking for one while the store is being opened.
 _ENDING: dict[int, int] = {signal.SIGTERM: 0, signal.SIGINT: 128 + signal.SIGINT}
 _LOOK_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 
 
 class WriterStartError(Exception):
-    """The process that writes didn't come up; it has said why on standard error."""
+    """The writer process failed to start; it has reported the reason on standard error."""
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's keeper of workers, which keeps the owner of the store too, where a folder needs one.
+    """uvicorn's supervisor of workers, which also supervises the owner of the store if a folder needs one.
 
-    Workers end first and the owner last, so that what they forward is still answered.
+    Workers end first and the owner last, so that forwarded writes are still answered.
     """
 
     def __init__(self, config: Config, sockets: list[socket], folder: Path, *, has_owner: bool) -> None:
@@ -85,21 +85,21 @@ class Supervisor(Multiprocess):
     def _await_owner(self, owner: subprocess.Popen[str]) -> None:
         while owner.stdout is not None and not select.select([owner.stdout], [], [], _LOOK_SECONDS)[0]:
             ends = [number for number in self.signal_queue if number in _ENDING]
-            if ends:  # opening may take minutes; it has acknowledged nothing, and the next open repairs what it left
+            if ends:  # opening may take minutes; it has acknowledged nothing, and the next open repairs any leftovers
                 owner.kill()
                 raise SystemExit(_ENDING[ends[0]])
         if owner.stdout is None or owner.stdout.readline().strip() != WRITER_READY:
             raise WriterStartError
 
     def keep_subprocess_alive(self) -> None:
-        """Start what has died again; called twice a second."""
+        """Restart dead processes; called twice a second."""
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
         for pid in before - {process.pid for process in self.processes}:
             _forget_gauges(pid, self._folder)
         owner = self._owner
         if owner is not None and owner.poll() is not None and time.monotonic() - self._begun > _MIN_RESTART_SECONDS:
-            _log.warning("the process that writes ended (%s) and is started again", owner.returncode)
+            _log.warning("the writer process ended (%s) and is being restarted", owner.returncode)
             _close(owner)
             self._owner = self._start_owner()
 
@@ -111,7 +111,7 @@ class Supervisor(Multiprocess):
 
     def _end_owner(self) -> None:
         if self._owner is not None:
-            _close(self._owner)  # its standard input ends, and so does it when it is done
+            _close(self._owner)  # closing its standard input makes it finish and exit
             self._owner.wait()
 
 
@@ -129,7 +129,7 @@ def _forget_gauges(pid: int | None, folder: Path) -> None:
 
 
 def writer_socket(folder: Path) -> Path:
-    """Return where the owner listens; short, since such a path may have 100 characters only."""
+    """Return the owner's socket path; short, since such a path is limited to about 100 characters."""
     return folder / "owner"
 
 

@@ -1,7 +1,7 @@
-"""`python -m recall_loop.service.workers.writer_process SOCKET`: the process that writes, for several workers.
+"""`python -m recall_loop.service.workers.writer_process SOCKET`: the writer process for several workers.
 
 It holds the store's writer lock and answers at a Unix socket. It ends when its standard input does: with its
-parent, and after the workers. It finishes what it has begun first.
+parent, and after the workers. It first finishes writes that have begun.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class WriterProcess:
 
     def __init__(self, store: MemoryStore, socket: Path) -> None:
         self._store = store
-        socket.unlink(missing_ok=True)  # of one that was killed: the writer lock says that nobody else is there
+        socket.unlink(missing_ok=True)  # left by a killed process: the writer lock shows that it is gone
         self._listener = Listener(str(socket), family="AF_UNIX", backlog=128)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-owner")
         self._closing = False
         threading.Thread(target=self._accept, name="recall-loop-accept", daemon=True).start()
 
     def close(self) -> None:
-        """Take nothing more, and finish what has come."""
+        """Accept nothing more, and finish received writes."""
         self._closing = True
         self._listener.close()
         self._pool.shutdown(wait=True)
@@ -54,7 +54,7 @@ class WriterProcess:
             try:
                 connection = self._listener.accept()
                 self._pool.submit(self._serve, connection).add_done_callback(_log_failure)
-            except (OSError, EOFError, RuntimeError) as error:  # the other end left at once, or we are closing
+            except (OSError, EOFError, RuntimeError) as error:  # the peer closed at once, or we are closing
                 if not self._closing:
                     _log.warning("a worker's connection failed: %s", error)
 
@@ -120,13 +120,13 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
 
 
 def _keep_sweeping(store: MemoryStore, seconds: float, ended: threading.Event) -> None:
-    """Erase every so many seconds what has expired or no rule retains."""
+    """Periodically erase expired records and those that no rule retains."""
     while seconds and not ended.wait(seconds):
         try:
             store.maintenance.sweep()
-        except RecallError as error:  # reads leave it out all the same, and the next sweep may have more luck
+        except RecallError as error:  # reads leave expired records out anyway, and the next sweep may succeed
             _log.warning("a sweep failed: %s", error)
-        except Exception:  # noqa: BLE001  # the thread goes on, whatever it met
+        except Exception:  # noqa: BLE001  # the thread continues whatever happened
             _log.exception("a sweep failed")
 
 
@@ -137,7 +137,7 @@ def main() -> int:
     from recall_loop.state.settings.settings import Settings
     from recall_loop.telemetry.logs import start_logging
 
-    for name in (signal.SIGINT, signal.SIGTERM):  # meant for all of the service: the workers come first
+    for name in (signal.SIGINT, signal.SIGTERM):  # meant for the whole service: workers stop first
         signal.signal(name, signal.SIG_IGN)
     try:
         settings = Settings.from_env()

@@ -14,11 +14,11 @@ from typing import Any
 
 from recall_loop.state.types import ComplexityLevel, Role
 
-# Old outcome.type -> execution.status. All four said how a run ended, none what it teaches.
+# Old outcome.type -> execution.status. All four described how a run ended, none its learning value.
 STATUS_OF_OLD_TYPE = {"success": "completed", "partial_success": "incomplete", "failure": "failed", "error": "error"}
 
 
-# Paths of the score, today's first, then those of records from before `migrate`; the first one counts.
+# Paths of the score: the current one, then those from before `migrate`; the first one counts.
 SCORE_PATHS = ("outcome_score", "data.outcome_score", "outcome.score", "data.outcome.score")
 
 
@@ -52,7 +52,7 @@ def stored_score(attributes: Mapping[str, Any]) -> float | None:
 
 
 def is_legacy(attributes: Mapping[str, Any]) -> bool:
-    """Say whether `attributes` hold a run in an old shape."""
+    """Return whether `attributes` hold a run in an old shape."""
     if "outcome" in attributes:
         return True
     data = attributes.get("data")
@@ -75,7 +75,7 @@ def upgrade_legacy(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[
     rest |= {f"data.{name}": inner[name] for name in inner if name in attributes and attributes[name] != inner[name]}
     new["metadata"] = _metadata(old.get("metadata"), rest)
     _outcome(new, rest)
-    if new.get("outcome_score") is not None and "scoring" not in new:  # an old score doesn't say who made it
+    if new.get("outcome_score") is not None and "scoring" not in new:  # an old score doesn't name its scorer
         new["scoring"] = {"scorer": "legacy", "reasoning": str(rest.pop("score_reasoning", None) or "")}
     if isinstance(rest.get("searchable_summary"), str) and "summary" not in new:
         new["summary"] = rest.pop("searchable_summary")
@@ -110,7 +110,7 @@ def _outcome(new: dict[str, Any], rest: dict[str, Any]) -> None:
 
 
 def _execution(kind: object, old: dict[str, Any]) -> dict[str, Any]:
-    """Say in the new words how an old run ended; takes what it uses out of `old`."""
+    """Translate how an old run ended; removes the used fields from `old`."""
     status = STATUS_OF_OLD_TYPE.get(str(kind), "unknown")
     given = old.pop("reasoning", None) or ()
     reasons = [str(reason) for reason in given] if isinstance(given, list | tuple) else [str(given)]
@@ -145,20 +145,20 @@ def merge_extra(extra: object, others: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in others.items():
         kept = name
         while kept in known and known[kept] != value:
-            kept = f"old.{kept}"  # two values of one name are both kept
+            kept = f"old.{kept}"  # if a name has two values, both are kept
         known[kept] = value
     return known
 
 
 def _turns(old: object, rest: dict[str, Any]) -> object:
-    """Bring each turn into shape; fields that have no place there go to `rest`, under `turns.` and its number."""
+    """Convert each turn; fields without a place there go to `rest`, under `turns.` and its number."""
     if not isinstance(old, list):
         return old
     turns = []
     for number, turn in enumerate(old):
         messages = turn.get("messages") or [] if isinstance(turn, Mapping) else None
         if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
-            rest[f"turns.{number}"] = turn  # one that can't be read must not push the others out
+            rest[f"turns.{number}"] = turn  # an unreadable one must not displace the others
             continue
         new = {name: value for name, value in turn.items() if name in _TURN_NAMES}
         new["messages"] = [_message(each) for each in messages]

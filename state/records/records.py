@@ -26,15 +26,15 @@ from recall_loop.state.types import (
 
 # Readers of JSON stop at about 200 levels; what is written must be readable.
 _DEEPEST = 100
-_MOST_BITS = 4096
+_MAX_BITS = 4096
 
 
 def _json_clean(value: JsonValue, depth: int = 0) -> JsonValue:
     """Reject what JSON or UTF-8 can't carry: NaN, infinities, lone surrogates, boundless depth and numbers."""
     if depth > _DEEPEST:
         raise ValueError(f"at most {_DEEPEST} levels of nesting")
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        raise ValueError(f"an integer of at most {_MOST_BITS} bits")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ValueError(f"an integer of at most {_MAX_BITS} bits")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a finite number; NaN and infinity are not JSON")
     if isinstance(value, str):
@@ -210,13 +210,13 @@ def with_changes(record: Record, changes: Mapping[str, Any], now: datetime) -> R
         raise InvalidInputError("changes", changes, "a mapping with the fields that change, at least one")
     for name in ("id", "kind"):
         if name in changes and changes[name] != getattr(record, name):
-            raise InvalidInputError(name, changes[name], f"{getattr(record, name)!s}, as it is: it can't be changed")
+            raise InvalidInputError(name, changes[name], f"{getattr(record, name)!s}: it can't be changed")
     new = dict(changes)
     if "content" in new and "text" not in new:
         new["text"] = new.pop("content")
     fields = {"id": record.id, "kind": record.kind.value, **record.model_dump(exclude_defaults=True), **new}
     known = {name: value for name, value in fields.items() if value is not None}
-    changed = parse_record({"created_at": None, **known})  # said to be unknown, lest it be derived again
+    changed = parse_record({"created_at": None, **known})  # stated as unknown, so that it isn't derived again
     if changed == record:
         return record
     for name in ("created_at", "updated_at"):

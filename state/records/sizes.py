@@ -1,4 +1,4 @@
-"""How large a record may be (GUARD-7). Checked when it is written: what an earlier version has stored can be read."""
+"""How large a record may be (GUARD-7). Checked on writing: larger records from earlier versions can still be read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MAX_RUN_CHARS = 16_000_000
 """Characters of a trajectory's attributes as JSON, which hold its whole run; of other kinds `MAX_ATTRIBUTE_CHARS`."""
 MAX_BLOCK_CHARS = 4 * MAX_TEXT_CHARS
 MAX_NAME_CHARS = 4_000
-"""Characters of a short field: they are indexed with the text, or stand beside it in every result."""
+"""Maximum characters of a short field: it is indexed with the text, or returned with it in every result."""
 SHORT_FIELDS = ("label", "subject", "object", "fact_type", "author", "agent_name")
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def size_complaints(record: Record) -> Iterator[tuple[str, str, str]]:
-    """Yield each field of a record that is too large, with how large it is and what is allowed."""
+    """Yield each field of a record that is too large, with its size and the limit."""
     for name, count, most in (
         ("tags", len(record.tags), MAX_TAGS),
         ("source_ids", len(record.source_ids), MAX_SOURCES),

@@ -1,6 +1,6 @@
-"""The shape of a stored run (TRAJ-1, TRAJ-2): its turns, how it ended, and what it teaches.
+"""The structure of a stored run (TRAJ-1, TRAJ-2): its turns, how it ended, and its learning value.
 
-A run is kept as a `Trajectory` record. The record's `text` is what is shown and searched; the whole run is
+A run is kept as a `Trajectory` record. The record's `text` is shown and searched; the whole run is
 its `attributes`, in the shape of `RunData`. Two things are never mixed up (TRAJ-3): `execution` says how the
 run ended, `outcome_score` says how much can be learned from it, and neither enters the other.
 """
@@ -150,7 +150,7 @@ class RunData(FrozenModel):
 
 
 def run_attributes(run: RunData) -> dict[str, JsonValue]:
-    """Return `run` as the attributes of a record: JSON, without what is None or at its default."""
+    """Return `run` as the attributes of a record: JSON, without None and default values."""
     return run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
@@ -172,7 +172,7 @@ def run_from_record(record: Record, *, warn: bool = True) -> RunData:
 
 
 def _salvage(attributes: Mapping[str, Any]) -> RunData:
-    """Keep each field that validates; put every other value under `extra`, where nothing is lost."""
+    """Keep each field that validates; put every other value under `extra`, so that nothing is lost."""
     extra: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     for name, value in attributes.items():

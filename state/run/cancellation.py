@@ -41,4 +41,4 @@ def raise_if_cancelled() -> None:
     """
     event = _cancellation_event.get()
     if event is not None and event.is_set():
-        raise RunCancelledError("the run was taken back")
+        raise RunCancelledError("the run was cancelled")

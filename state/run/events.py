@@ -1,4 +1,4 @@
-"""Progress events: what a run tells while it works, through the graph's stream writer.
+"""Progress events: what a run reports while it works, through the graph's stream writer.
 
 Each event is a plain mapping with a `type`; the CLI, the service and the inspector read the same ones.
 """
@@ -66,7 +66,7 @@ class NoveltyMeasured(TypedDict):
 
 
 class SufficiencyJudged(TypedDict):
-    """A language model was asked whether what was found is enough."""
+    """A language model was asked whether the evidence is enough."""
 
     type: Literal["judged"]
     iteration: int

@@ -1,6 +1,6 @@
-"""Patience: a run with a deadline, or a check that somebody waits for, doesn't wait for a backend as long as others do.
+"""Patience: a run with a deadline, or a check with a waiting caller, waits less for a backend than others do.
 
-The limit stands in the context, so that no function has to pass it on.
+The limit is a context variable, so that no function has to pass it on.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# Who is late still gets what is there, or comes at once.
+# Late callers still get an available result, or return at once.
 _LEAST_SECONDS = 0.5
 _until: ContextVar[float] = ContextVar("recall_loop_patience", default=math.inf)
 
 
 @contextmanager
 def waiting_at_most(seconds: float) -> Iterator[None]:
-    """Let nothing inside wait for a backend beyond so many seconds from now, nor beyond an outer limit."""
+    """Limit the wait for a backend inside the block to `seconds` from now, and to any outer limit."""
     token = _until.set(min(_until.get(), time.monotonic() + seconds))
     try:
         yield

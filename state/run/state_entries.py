@@ -32,7 +32,7 @@ class QueryNarrowing(TypedDict):
 
 
 class PlannedQuery(TypedDict):
-    """One query with where it came from and what its hits are worth (QUERY-2).
+    """One query with its origin and the weight of its hits (QUERY-2).
 
     A bridge (QUERY-4) also names its seed (the key of the fact that it starts from), the entity that
     only the seed names, and the question's words that the seed doesn't have. `spoken` is the wording that

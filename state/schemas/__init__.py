@@ -1,1 +1,1 @@
-"""JSON schemas of what a user gives, in words."""
+"""Descriptions in words of the JSON schemas of user input."""

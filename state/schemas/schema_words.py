@@ -1,4 +1,4 @@
-"""What a field accepts, in words, read from its JSON schema."""
+"""Descriptions in words of the values that a field accepts, from its JSON schema."""
 
 from __future__ import annotations
 

@@ -66,7 +66,9 @@ def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixtu
     assert set(figures["latency_seconds"]) == {"p50", "p95", "max"}
 
 
-def test_a_resumed_run_starts_processes_for_what_is_left_only(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_starts_processes_only_for_remaining_requests(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: OPS-2 (each process takes seconds and 300 MB, which one request is not worth)."""
     started: list[object] = []
     popen = subprocess.Popen
@@ -105,7 +107,7 @@ def test_bad_options_leave_the_output_alone(
 
 
 @pytest.mark.parametrize("files", [["-", "-o", "out.jsonl"], ["in.jsonl", "-o", "-"]])
-def test_a_pipe_is_no_file_to_go_on_with(place: Path, capsys: pytest.CaptureFixture[str], files: list[str]) -> None:
+def test_a_pipe_cannot_be_resumed(place: Path, capsys: pytest.CaptureFixture[str], files: list[str]) -> None:
     """Proves: OPS-2 (no file named `-` is made or read)."""
     write(place / "in.jsonl", GOOD)
     assert main(["batch", *files]) == 2

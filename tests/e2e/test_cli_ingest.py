@@ -31,7 +31,7 @@ def test_a_dry_run_shows_and_writes_nothing(tmp_path: Path, capsys: pytest.Captu
     chat = EXPORTS / "chatgpt-conversations.json"
     assert main(["ingest", str(chat), "--user", "ada", "--store", str(place), "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert f"{chat}: taken for an export of ChatGPT\n  message: Which ferry takes bicycles" in out
+    assert f"{chat}: detected as an export of ChatGPT\n  message: Which ferry takes bicycles" in out
     assert out.count("user_id=ada") == 3
     assert "5 messages would be kept; 0 rejected items; 3 left out (hidden, system and tool messages)" in out
     assert not place.exists()
@@ -69,7 +69,7 @@ def pdf(path: Path) -> Path:
     return path
 
 
-def test_a_wrong_file_is_told_once_before_anything_is_written(
+def test_an_unreadable_file_is_reported_once_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proves: MOVE-1."""
@@ -119,13 +119,13 @@ def test_a_folder_that_may_not_be_listed_is_skipped(tmp_path: Path, capsys: pyte
     assert captured.out.splitlines()[-1] == "1 file read, 1 skipped"
 
 
-def test_a_file_that_breaks_off_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_file_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: MOVE-1."""
     table = tmp_path / "table.csv"
     table.write_bytes(("text\n" + "Bees.\n" * 25 + "\n" * 100_000).encode("utf-16") + b"G")
     assert main(["ingest", str(table), str(EXPORTS / "notes.md"), "--store", str(tmp_path / "s")]) == 1
     captured = capsys.readouterr()
-    assert captured.err == f"{table}: not read to its end: is text with damaged places; save it as UTF-8 first\n"
+    assert captured.err == f"{table}: not read to its end: is damaged text; save it as UTF-8 first\n"
     assert captured.out.splitlines()[-1] == "1 file read, 1 skipped"
 
 

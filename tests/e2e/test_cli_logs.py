@@ -56,7 +56,7 @@ def test_a_run_is_one_line_to_read(store, capsys, monkeypatch):
     assert " info    run finished " in line and f"question={json.dumps(QUESTION)}" in line
 
 
-def test_a_wrong_value_is_told_in_one_line(store, capsys, monkeypatch):
+def test_a_wrong_value_is_reported_in_one_line(store, capsys, monkeypatch):
     """Proves: OPS-3, STOP-4."""
     assert ask(store, "--log-format", "xml") == 2
     monkeypatch.setenv("RECALL_LOOP_LOG_LEVEL", "loud")

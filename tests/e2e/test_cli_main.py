@@ -151,10 +151,10 @@ def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setenv("RECALL_LOOP_MAXFACTS", "5")
     monkeypatch.setenv("RECALL_LOOP_SERVICE_PROT", "80")
     assert main(["store", "info", "--store", "nowhere"]) == 2
-    warned = [line for line in capsys.readouterr().err.splitlines() if " is no setting" in line]
+    warned = [line for line in capsys.readouterr().err.splitlines() if " is not a setting" in line]
     assert [line.split(" warning ")[1].split(" [")[0] for line in warned] == [
-        "RECALL_LOOP_MAXFACTS is no setting; RECALL_LOOP_MAX_FACTS is one",
-        "RECALL_LOOP_SERVICE_PROT is no setting; RECALL_LOOP_SERVICE_PORT is one",
+        "RECALL_LOOP_MAXFACTS is not a setting; RECALL_LOOP_MAX_FACTS is one",
+        "RECALL_LOOP_SERVICE_PROT is not a setting; RECALL_LOOP_SERVICE_PORT is one",
     ]
 
 
@@ -182,7 +182,7 @@ def test_only_the_first_problems_are_listed(tmp_path: Path, capsys: pytest.Captu
     assert errors[-2:] == ["… and 30 more problems", f"Rejected lines are in {path}.rejects.jsonl"]
 
 
-def test_another_process_that_writes_is_told(tmp_path: Path) -> None:
+def test_another_writer_process_is_reported(tmp_path: Path) -> None:
     """Proves: STORE-4."""
     from recall_loop.memory.store.store import MemoryStore
 
@@ -195,7 +195,7 @@ def test_another_process_that_writes_is_told(tmp_path: Path) -> None:
     assert str(tmp_path / "s").encode() in told.stderr and told.stderr.count(b"\n") == 1
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     # More than a pipe holds, and little to embed.
     path = write(tmp_path / "in.jsonl", [{**fact, "attributes": {"note": "x" * 10_000}} for fact in facts(50)])
     place = str(tmp_path / "s")

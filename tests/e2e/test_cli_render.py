@@ -66,7 +66,7 @@ def test_safe_text_is_one_printable_line(text: str) -> None:
     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in clean)
 
 
-def test_safe_text_shows_what_it_hides() -> None:
+def test_sanitized_text_shows_escapes() -> None:
     assert sanitize("a\x1b[2Jb\x7f\x9b\u202e\ud800\n\tc") == "a␛[2Jb␡\\u009b\\u202e\\ud800  c"
     assert sanitize("Grüße 👩‍🚀 日本") == "Grüße 👩‍🚀 日本"
 
@@ -85,7 +85,7 @@ def test_shortened_text_keeps_the_limit(text: str, limit: int) -> None:
     assert made == text or made.endswith("…")
 
 
-def test_a_result_is_told_in_words() -> None:
+def test_a_result_is_shown_in_words() -> None:
     """Proves: STOP-2, CONF-2, RANK-2."""
     text = shown(top=5)
     assert f"Stopped after 2 iterations: {STOP_REASON_TEXTS[StopReason.COVERED]} (covered)." in text
@@ -130,7 +130,7 @@ def test_a_pipe_gets_plain_unwrapped_lines(capsys: pytest.CaptureFixture[str], m
     assert capsys.readouterr().out == "  a long line that no terminal of twenty columns could hold\n"
 
 
-def test_a_mapping_that_doesnt_tell_of_answers_shows_nothing_of_them() -> None:
+def test_a_mapping_without_answerability_shows_none() -> None:
     """Proves: CONF-4."""
     plain = result().confidence.model_copy(update={"answerable": None})
     out = io.StringIO()
@@ -156,7 +156,7 @@ def test_warnings_and_an_answer_are_shown() -> None:
     assert "It is so [f1]." in out.getvalue()
 
 
-def test_events_are_told_as_they_come() -> None:
+def test_events_are_printed_as_they_arrive() -> None:
     """Proves: LOOP-7, QUERY-2."""
     out = io.StringIO()
     screen = RunScreen(Console(file=out, soft_wrap=True, markup=False))

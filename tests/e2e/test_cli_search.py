@@ -190,7 +190,7 @@ def test_an_export_takes_the_filters_of_searches(capsys: pytest.CaptureFixture[s
         assert (out, err.count("\n")) == ("", 1)
 
 
-def test_the_help_tells_the_defaults_and_bounds_of_the_library() -> None:
+def test_the_help_states_the_defaults_and_bounds_of_the_library() -> None:
     """Proves: OPS-2."""
     options = {action.dest: action for action in build_parser(["search"]).leaf_parsers()[0]._actions}
     for name in ("mode", "fuzzy", "order_by", "rerank_pool", "rerank_budget_ms"):

@@ -151,7 +151,7 @@ def test_rebuild_keeps_every_record(place: str, options: list[str], capsys: pyte
     assert counts(place, capsys) == [1, 0, 2, 0, 3]
 
 
-def test_verify_leaves_with_what_it_found(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_of_verify_reflects_its_findings(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-4."""
     assert main(["store", "verify", "--store", place]) == 0
     assert capsys.readouterr().out == "Sound: 6 records, the same on both sides.\n"
@@ -208,7 +208,7 @@ def test_the_command_line_forgets_sweeps_and_shows_history(tmp_path: Path, capsy
     assert lines[0].endswith("updated by ann") and lines[1:] == ["   - I moved to Oslo.", "   + I moved to Bergen."]
     assert len(json.loads(ran("history", "m1", "--tenant", "acme", "--json"))["versions"]) == 1
     assert ran("history", "m1", "--tenant", "other", code=1) == "There is no record with this id.\n"
-    assert ran("sweep") == "Erased 1 expired record, 0 records by the rules of retention, and 0 versions.\n"
+    assert ran("sweep") == "Erased 1 expired record, 0 records by retention rules, and 0 versions.\n"
     assert json.loads(ran("sweep", "--json")) == {"expired": 0, "retained_no_longer": 0, "versions": 0}
     thanks = ("forget", "--tenant", "acme", "--speech-acts", "acknowledgement")
     assert ran(*thanks, "--dry-run") == "Would delete 1 record (message 1).\n"

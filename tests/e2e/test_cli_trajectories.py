@@ -173,7 +173,7 @@ def test_search_names_an_option_that_is_not_allowed(
     assert named in line
 
 
-def test_what_is_left_for_later_is_queued_and_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_postponed_runs_are_queued_and_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: TRAJ-2."""
     path, place = write(tmp_path / "runs.jsonl", [BREAD]), str(tmp_path / "s")
     text = out(capsys, "add", str(path), "--store", place, "--score", "later")

@@ -47,7 +47,7 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_example_shows_what_it_says(name, capfd):
+def test_an_example_prints_the_documented_output(name, capfd):
     """Proves: OPS-2, OPS-5."""
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     printed = capfd.readouterr().out

@@ -61,7 +61,7 @@ def write(store, change):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(WRITES, min_size=1, max_size=6), most=st.sampled_from([1, 4, 256]))
-def test_what_was_kept_up_answers_as_what_is_loaded_anew(monkeypatch, changes, most):
+def test_an_updated_index_answers_like_a_freshly_loaded_one(monkeypatch, changes, most):
     """Proves: SEARCH-1, STORE-2, STORE-7."""
     monkeypatch.setattr(tenant_cache, "_LEAST_DIRTY", most)
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:

@@ -28,7 +28,7 @@ def test_a_run_of_han_characters_is_cut_as_any_run_is(run):
 
 
 @given(st.text(st.sampled_from("abz09 _`'´A" + "学中文鈴\u3001\u3002\uff0cé"), max_size=30))
-def test_text_that_is_left_as_it_stands_is_folded(text):
+def test_text_on_the_fast_path_is_already_folded(text):
     """Proves: OPEN-4."""
     plain = unicodedata.normalize("NFKC", text.casefold()) if not text.isascii() else text.lower()
     if folding._FOLDED.fullmatch(text):

@@ -64,7 +64,7 @@ class SkippedMessage:
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """What was kept.
+    """The stored records.
 
     Attributes:
         ids: ids of the records that are now in the store, in order.
@@ -120,7 +120,7 @@ def _check_ids(store: MemoryStore, records: Sequence[Record | Mapping[str, Any]]
 
     Many a chat counts its messages, so that their ids are unique in one thread only.
     """
-    # What is no record has no fields: the store says so.
+    # Anything else has no fields: the store reports it.
     told = [one if isinstance(one, Mapping) else getattr(one, "__dict__", {}) for one in records]
     stated = [given for one in told if isinstance(given := one.get("id"), str)]
     held = {one.id: one for one in store.get(stated, scope=Scope(tenant=tenant))} if stated else {}
@@ -136,7 +136,7 @@ def _check_ids(store: MemoryStore, records: Sequence[Record | Mapping[str, Any]]
 
 
 def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Role | str] = KEPT_ROLES) -> Additions:
-    """Return what is to be written; raises as `add_records`, but for the store."""
+    """Return the records to write; raises like `add_records`, except for errors of the store."""
     wanted, items = _roles(roles), _items(content)
     parsed, conflicts = Additions(), list[Rejection]()
     session = _own_session(items, owner)
@@ -186,7 +186,7 @@ def _items(content: object) -> list[object]:
 
 
 def is_one_message(item: object) -> bool:
-    """Tell whether it has a message's content, or is `(role, text)` as LangChain takes it.
+    """Return whether it has a message's content, or is `(role, text)` as LangChain takes it.
 
     A pair of texts is a list of two.
     """
@@ -217,7 +217,7 @@ def _own_session(items: list[object], owner: AdditionOwner) -> dict[str, str]:
 def _owned(item: object, index: int, owner: Mapping[str, str]) -> tuple[Any, list[Rejection]]:
     """Return a record as the owner's, and where it says that it is another's."""
     if not isinstance(item, Record | Mapping):
-        return item, []  # the store says what is wrong with it
+        return item, []  # the store reports what is wrong with it
     fields = item if isinstance(item, Mapping) else {name: getattr(item, name) for name in item.model_fields_set}
     record_id = fields.get("id")
     wrong = [
@@ -264,7 +264,7 @@ def _reason_to_skip(message: SourceMessage, roles: frozenset[Role]) -> str | Non
     if message.role not in roles:
         return f"the role {message.role.value} isn't among roles="
     if not message.content.strip():
-        return "it calls tools and says nothing" if message.calls else "it has no text"
+        return "it has tool calls but no text" if message.calls else "it has no text"
     return None
 
 

@@ -67,10 +67,10 @@ class RecordedMessages:
     """The outcome of recording a thread's messages.
 
     Attributes:
-        records: all that are worth keeping, in the thread's order, as they now stand in the store.
+        records: all that are worth keeping, in the thread's order, as they are now in the store.
         created: ids of new ones.
         replaced: ids of those whose text has changed.
-        warnings: deviations from what was given, in words.
+        warnings: deviations from the input, in words.
     """
 
     records: tuple[Message, ...]
@@ -196,7 +196,7 @@ def _strings(value: object) -> list[str]:
 
 
 def is_extracted(record: Message) -> bool:
-    """Tell whether facts were drawn from a message as it stands."""
+    """Return whether facts were extracted from the current text of a message."""
     return FACTS_ATTRIBUTE in record.attributes
 
 

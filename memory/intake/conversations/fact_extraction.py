@@ -179,7 +179,7 @@ class _FactExtractor:
         known = fit_to_budget(self._known_facts(candidates[0]), int(_KNOWN_SHARE * room))
         left = room - sum(estimate_tokens(line) for line in (*earlier, *known))
         lines = [f"{number}. {_line(message, _MAX_MESSAGE_CHARS)}" for number, message in enumerate(candidates, 1)]
-        shown = fit_to_budget(lines, left) or lines[:1]  # a first message that is too long is shown all the same
+        shown = fit_to_budget(lines, left) or lines[:1]  # a first message that is too long is shown anyway
         prompt = render_prompt(
             EXTRACTION_PROMPT, earlier="\n".join(earlier), known="\n".join(known), messages="\n".join(shown)
         )
@@ -233,7 +233,7 @@ class _FactExtractor:
         records: dict[str, Fact] = {}
         single: set[str] = set()
         for fact, cited in sorted(facts, key=lambda pair: max(map(_time_key, pair[1]))):
-            # A statement of the assistant alone ends none of a user.
+            # A statement made only by the assistant doesn't supersede a user's.
             said_single = fact.single and any(message.role is Role.USER for message in cited)
             is_single = said_single or normalise(fact.fact_type) in types
             record = self._record(fact, cited, records, is_single)
@@ -278,7 +278,7 @@ class _FactExtractor:
         return (self.owner.key("fact", *parts, str(times)) for times in count())
 
     def _has_later_value(self, known: Fact, new: dict[str, Fact]) -> bool:
-        """Tell whether another value was said of the same thing after a fact, whether or not that ended it."""
+        """Return whether another value was stated for the same thing after a fact, whether or not it ended the fact."""
         key = supersession_key(known)
         if key is None:
             return False

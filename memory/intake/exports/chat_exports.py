@@ -21,7 +21,7 @@ _HIDDEN = LeftOut("hidden, system and tool messages")
 _EMPTY = LeftOut("messages without text")
 _MEMORY = "conversations_memory"
 _ABANDONED = LeftOut("messages of abandoned branches")
-# ChatGPT's own marks in a reply, such as of a citation: a kind and what belongs to it. The page never shows them so.
+# ChatGPT's own markers in a reply, such as a citation: a kind and its arguments. The page never shows them.
 _MARK = re.compile(r"([ \t]*)\ue200([^\ue200-\ue202]*)(?:\ue202([^\ue200\ue201]*))?\ue201")
 _SHOWN_NAME = re.compile(r'\["[^"]*",\s*"([^"]+)"')
 
@@ -112,7 +112,7 @@ def _chatgpt_outcome(
 
 
 def _part_text(part: Any) -> str:
-    """Return a part's text: as it stands, or what was said where the part is sound."""
+    """Return a part's text, or the transcript of an audio part."""
     if isinstance(part, str):
         return part.strip()
     text = as_mapping(part).get("text")
@@ -128,13 +128,13 @@ def _shown(mark: re.Match[str]) -> str:
 
 
 def is_of_claude(item: Mapping[str, Any]) -> bool:
-    """Tell whether an object is a conversation of Claude's, a project, or what Claude remembers."""
+    """Return whether an object is a conversation of Claude's, a project, or Claude's memories."""
     project = "uuid" in item and isinstance(item.get("docs"), list)
     return project or isinstance(item.get("chat_messages"), list) or isinstance(item.get(_MEMORY), str)
 
 
 def read_claude(document: Any) -> Iterator[SourceItem]:
-    """Yield the messages of a Claude export, and as archival entries what was attached to them or to projects."""
+    """Yield the messages of a Claude export, and attachments of messages and projects as archival entries."""
     number = 0
     for conversation in as_list(document):
         messages = conversation.get("chat_messages") if isinstance(conversation, Mapping) else None
@@ -175,7 +175,7 @@ def _claude_outcomes(
 ) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
     role = _SENDERS.get(str(as_mapping(message).get("sender")))
     if role is None:
-        reason = "sender: got nothing that is known; allowed: human or assistant"
+        reason = "sender: got nothing known; allowed: human or assistant"
         yield InvalidLine(reason, raw_json(message))
         return
     owner = conversation.get("uuid")
@@ -204,19 +204,19 @@ def _claude_text(message: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """When a message was written, RFC 3339, and what is wrong with the time that it states itself."""
+    """When a message was written, RFC 3339, and the error of the time that it states itself."""
 
     text: str | None
     warning: str | None = None
 
 
 def _moment(stated: object, of_conversation: object, name: str) -> _Moment:
-    """Return a message's own time, else that of its conversation, which is told where the message states another."""
+    """Return a message's own time, else that of its conversation, with a warning if its own is invalid."""
     moment, other = epoch_time(stated), epoch_time(of_conversation)
     if moment or stated in (None, ""):
         return _Moment(moment or other)
-    instead = "the conversation's time is taken" if other else "the time is unknown"
-    return _Moment(other, f"{name}: got {display_value(stated)}, which is no time; {instead}")
+    instead = "the conversation's time is used" if other else "the time is unknown"
+    return _Moment(other, f"{name}: got {display_value(stated)}, which is not a time; {instead}")
 
 
 def _message(

@@ -20,7 +20,7 @@ from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.state.errors import display_value
 from recall_loop.state.types import MAX_TEXT_CHARS
 
-# The line above each message of a mailbox: whom it is from, and when it came.
+# The line before each message of a mailbox: its sender and time of arrival.
 _FROM_LINE = re.compile(rb"From \S.*\d\d:\d\d.*")
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _HEADER = re.compile(rb"([!-9;-~]+):|[ \t]+\S")
@@ -35,7 +35,7 @@ _LONGEST_NAME = 4_000
 
 
 def is_mail(head: bytes) -> bool:
-    """Tell whether a file with these first bytes is a message with its headers, or a mailbox."""
+    """Return whether a file with these first bytes is a message with its headers, or a mailbox."""
     first, _, rest = head.lstrip(b"\r\n").partition(b"\n")
     lines = re.split(rb"\r?\n", rest if _FROM_LINE.match(first) else first + b"\n" + rest)
     names: set[bytes] = set()
@@ -68,7 +68,7 @@ def _item(number: int, mail: Message, raw: str) -> SourceItem:
         return SourceItem(number, InvalidLine(reason, raw), raw)
     moment = _moment(mail)
     said = mail.get("Date")
-    told = None if moment else f"Date: got {display_value(said)}, which is no time; the time is unknown"
+    told = None if moment else f"Date: got {display_value(said)}, which is not a time; the time is unknown"
     return SourceItem(number, _outcome(mail, moment), raw, told)
 
 
@@ -93,7 +93,7 @@ def _outcome(mail: Message, moment: datetime | None) -> dict[str, Any] | LeftOut
         return _DELETED
     subject = _header(mail, "Subject")
     references = re.findall(r"<([^<>\s]+)>", f"{_header(mail, 'References')} {_header(mail, 'In-Reply-To')}")
-    # What an answer is about stands in the mail that it answers.
+    # The subject of a reply is in the mail that it answers.
     text = "\n\n".join(filter(None, ("" if references else subject, clean_text(written_text(mail, subject)))))
     if not text:
         return _EMPTY
@@ -143,7 +143,7 @@ def _moment(mail: Message) -> datetime | None:
 
 
 def _people(mail: Message, name: str) -> list[tuple[str, str]]:
-    """Return the names and addresses in a header; names are decoded after they are told apart."""
+    """Return the names and addresses in a header; names are decoded after splitting."""
     given = [str(one) for one in mail.get_all(name, [])]
     return [(_decoded_words(person).strip(), address.strip()) for person, address in getaddresses(given)]
 

@@ -1,4 +1,4 @@
-"""What the sender of a mail wrote: its text, or that of its HTML, without what is quoted, signed or attached."""
+"""The sender's own words of a mail: its text, or that of its HTML, without quotations, signature and attachments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CELLS = frozenset(("td", "th", "dd"))
 _VOID = frozenset(("br", "hr"))
 _SOFT_BREAK = re.compile(r"(?<!\n--) \n")
 _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
-# Conditions of Outlook, and what the parser refuses where it is damaged.
+# Conditional comments of Outlook, and damaged markup that the parser rejects.
 _SECTION = re.compile(r"<!\[[^>]*>?")
 _REPEATED_HEADER = re.compile(r"[ \t]*\*?[^\W\d_][^:\n]{0,30}:\*?(?:[ \t\xa0](.*))?")
 _LEAST_HEADERS = 4  # from, when, to, subject
@@ -73,7 +73,7 @@ def _without_quotations(text: str) -> str:
 
 
 def _drop_introduction(lines: list[str]) -> None:
-    """Drop the line, or two, that say who wrote what is quoted below, and when: they end with a colon."""
+    """Drop the one or two lines that introduce the quotation below with author and time: they end with a colon."""
     while lines and not lines[-1].strip():
         lines.pop()
     if lines and lines[-1].rstrip().endswith(":"):
@@ -113,7 +113,7 @@ def _texts(part: Message) -> list[str]:
 
 
 def html_text(html: str) -> str:
-    """Return the text that a page shows, without what it quotes."""
+    """Return the visible text of a page, without quotations."""
     reader = _PageText()
     reader.feed(_SECTION.sub("", html))
     reader.close()
@@ -155,6 +155,6 @@ class _PageText(HTMLParser):
             self._parts.append(text.replace("\n", "\n> ") if self._quoted else text)
 
     def text(self) -> str:
-        """Return what was collected."""
+        """Return the collected text."""
         lines = (" ".join(line.split()) for line in "".join(self._parts).split("\n"))
         return "\n".join(lines)

@@ -53,14 +53,14 @@ class _Workspace:
 
 
 def is_slack(names: list[str]) -> bool:
-    """Tell whether a folder or ZIP with these names is an export of Slack."""
+    """Return whether a folder or ZIP with these names is an export of Slack."""
     paths = [PurePosixPath(name) for name in names]
     days = any(len(path.parts) > 1 and DAY_FILE.fullmatch(path.name) for path in paths)
     return days and any(path.name in ("users.json", "channels.json") for path in paths)
 
 
 def is_slack_folder(path: Path) -> bool:
-    """Tell whether a folder is an export of Slack, and none that has one somewhere in it."""
+    """Return whether a folder is an export of Slack, and none that has one somewhere in it."""
     if not any((path / name).is_file() for name in _INDEXES):
         return False
     return is_slack([file.relative_to(path).as_posix() for file in path.rglob("*.json")])
@@ -79,7 +79,7 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     workspace = _Workspace()
     if document is not None:
         channel = path.resolve().parent
-        _add_indexes_beside(channel, workspace)
+        _add_sibling_indexes(channel, workspace)
         yield from _messages(document, clean_text(channel.name) or file_title(path), workspace, 0)
         return
     names, number = _json_files(path), 0
@@ -95,7 +95,7 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
                     yield item
 
 
-def _add_indexes_beside(channel: Path, workspace: _Workspace) -> None:
+def _add_sibling_indexes(channel: Path, workspace: _Workspace) -> None:
     """Take the names of people and channels from the export that a channel's folder lies in: ids are made of them."""
     with opened_export(channel.parent) as read:
         for name in _INDEXES:

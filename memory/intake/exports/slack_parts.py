@@ -10,7 +10,7 @@ from recall_loop.memory.intake.formats.source_items import listed
 from recall_loop.memory.parsing.foreign_json import as_mapping
 
 _DEEPEST = 12  # a list in a quotation in a block is six levels down
-# Elements that name something: the sign of Slack's mark for it, and the field that holds its id.
+# Elements that name something: the sigil of Slack's markup, and the field that holds the id.
 _NAMED = {"user": ("@", "user_id"), "channel": ("#", "channel_id"), "broadcast": ("!", "range")}
 _IN_ONE_LINE = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
 
@@ -22,7 +22,7 @@ def parts_text(message: Mapping[str, Any]) -> str:
 
 
 def _block_text(block: Any, depth: int = 0) -> str:
-    """Return the text of a block or of an element in it; "" for pictures, buttons and what is nested too deeply."""
+    """Return the text of a block or of an element in it; "" for pictures, buttons and elements nested too deeply."""
     block = as_mapping(block)
     if depth > _DEEPEST:
         return ""

@@ -15,7 +15,7 @@ _EMPTY = LeftOut("messages without text")
 
 
 def is_telegram(item: Mapping[str, Any]) -> bool:
-    """Tell whether an object is an export of a chat or of an account."""
+    """Return whether an object is an export of a chat or of an account."""
     if any(isinstance(as_mapping(item.get(name)).get("list"), list) for name in _LISTS):
         return True
     first = as_mapping(next(iter(listed(item.get("messages"))), None))

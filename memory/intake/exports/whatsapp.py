@@ -27,26 +27,26 @@ from recall_loop.state.types import MAX_TEXT_CHARS
 
 _DATE = r"(?P<date>\d{1,4}([./-])\s?\d{1,2}\2\s?\d{1,4})"
 _HALF = rf"(?:\s?{HALF})?"
-# Seconds are written by iPhones only: logs that have dates in their lines have seconds, too.
+# Only iPhones write seconds; a log whose lines begin with dates has seconds, too.
 _IPHONE = re.compile(rf"\[{_DATE},?\s(?P<time>\d{{1,2}}[:.]\d\d[:.]\d\d{_HALF})\]\s?(?P<rest>.*)", re.IGNORECASE)
 _ANDROID = re.compile(
     rf"{_DATE},?\s(?:[^\W\d]{{1,3}}\s)?(?P<time>\d{{1,2}}[:.]\d\d{_HALF})\s-\s(?P<rest>.*)", re.IGNORECASE
 )
-_MARK = "\u200e"  # left to right: before all that WhatsApp itself says in a chat of an iPhone
+_MARK = "\u200e"  # left-to-right mark: precedes WhatsApp's own texts in a chat from an iPhone
 _UNSEEN = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _FILE = re.compile(r"(?:\u200e[^\n]*|\S*-WA\d+)\.\w{2,5} \([^()\n]+\)(?:\n|\Z)")
 _PLACEHOLDER = re.compile(r"<[^<>\n]+>\s*\Z")
 _REMARK = re.compile(r"\s<[^\W\d_]+(?: [^\W\d_]+)+\.?>\s*\Z")  # "<This message was edited>"
 _COPY = re.compile(r"\s*\(\d+\)\Z")
 _IPHONE_NAME = "_chat.txt"
-_UNSAID = LeftOut("notices, pictures and other files of WhatsApp")
-_LOOKED_AT = 20
-_UNSURE = "the chat's dates can be read both ways; taken with the {order}"
+_UNSAID = LeftOut("notices, pictures and other attachments of WhatsApp")
+_EXAMINED = 20
+_UNSURE = "the chat's dates are ambiguous; read with the {order}"
 
 
 @dataclass(slots=True)
 class _Turn:
-    """What stands below one head: number of its line, date and time as written, and its lines."""
+    """One message: the number of its first line, its date and time as written, and its lines."""
 
     number: int
     date: str
@@ -61,7 +61,7 @@ def chat_member(names: Sequence[str]) -> str | None:
 
 
 def is_whatsapp(path: Path) -> bool:
-    """Tell whether a text, a ZIP or a folder with a text by the name iPhones give is a chat: who says something there.
+    """Return whether a text, ZIP or folder holds a chat with messages; in a folder, the text has the name iPhones give.
 
     Raises:
         UnreadableFileError: a ZIP's text can't be unpacked.
@@ -70,14 +70,14 @@ def is_whatsapp(path: Path) -> bool:
     if path.is_dir() and not (path / _IPHONE_NAME).is_file():
         return False
     with _opened(path) as file:
-        first = list(islice(_turns(file), _LOOKED_AT))
+        first = list(islice(_turns(file), _EXAMINED))
     return bool(first) and bool(first[0].date) and any(": " in turn.lines[0] for turn in first if turn.date)
 
 
 def read_whatsapp(path: Path, conversation: str | None = None) -> Iterator[SourceItem]:
     """Yield the messages of a chat; a day is a session.
 
-    Ids are made of the conversation and of what is written, not of what a date is taken for: a chat that is exported
+    Ids are derived from the conversation and the written text, not from how a date is read: a chat that is exported
     again later gives the same ones. `conversation` is the chat's name where that of the file isn't to be used.
 
     Raises:
@@ -89,7 +89,7 @@ def read_whatsapp(path: Path, conversation: str | None = None) -> Iterator[Sourc
         dates = [date for date, _ in groupby(turn.date for turn in _turns(file) if turn.date)]
     if not dates:
         raise UnreadableFileError(
-            path, "no chat of WhatsApp", "name the text of an exported chat, or say with --format what it is"
+            path, "not a WhatsApp chat", "name the text file of an exported chat, or set --format"
         )
     told = order_in_time(dates)
     order, seen = told or _usual_order(dates), Counter[str]()
@@ -106,7 +106,7 @@ def read_whatsapp(path: Path, conversation: str | None = None) -> Iterator[Sourc
 def _opened(path: Path) -> Iterator[TextIO]:
     if path.is_dir():
         path = path / _IPHONE_NAME
-    # A line that isn't UTF-8 is judged by itself.
+    # A line that isn't UTF-8 is handled on its own.
     with io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", errors="surrogateescape") as text:
         yield text
 
@@ -122,7 +122,7 @@ def _bytes(path: Path) -> IO[bytes]:
 
 
 def _turns(lines: Iterable[str]) -> Iterator[_Turn]:
-    """Yield what stands below each head, and what stands above the first one without a date."""
+    """Yield each message, and any text before the first one without a date."""
     pattern: re.Pattern[str] | None = None
     turn: _Turn | None = None
     for number, line in enumerate(lines, start=1):
@@ -179,7 +179,7 @@ def _outcome(turn: _Turn, order: DateOrder, name: str, seen: Counter[str]) -> di
 
 
 def _said(given: str) -> str | LeftOut:
-    """Return what somebody wrote, without what WhatsApp put beside it."""
+    """Return the sender's text, without WhatsApp's additions."""
     without = _FILE.sub("", given, count=1) if _FILE.match(given) else given
     if without == given and given.startswith(_MARK):
         return _UNSAID

@@ -110,7 +110,7 @@ class RejectsFile:
     def _entries(self) -> list[dict[str, Any]]:
         entries = []
         data = self._path.read_text(encoding="utf-8", errors="replace")
-        for text in data.split("\n")[:-1]:  # what follows the last line break was cut off by a crash
+        for text in data.split("\n")[:-1]:  # a crash cut off whatever follows the last line break
             with suppress(ValueError):
                 entry = json.loads(text)
                 if isinstance(entry, dict) and isinstance(entry.get("line"), int) and "file" in entry:

@@ -72,7 +72,7 @@ class Checkpoint:
     def _read(self) -> dict[str, Any]:
         try:
             saved = json.loads(self._notes.note(self._name) or "{}")
-        except ValueError:  # of another version: starting again is always right
+        except ValueError:  # from another version: starting over is always safe
             return {}
         return saved if isinstance(saved, dict) and saved.get("version") == _VERSION else {}
 

@@ -1,4 +1,4 @@
-"""What a file is taken for: by what is in it, and where that leaves it open by its name."""
+"""Detection of a file's format: by its contents, and if they are ambiguous by its name."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ FORMATS = {
 AUTO = "auto"
 LINE_FORMATS = ("records", "locomo")
 _BY_NAME = {".csv": "csv", ".tsv": "csv", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
-# Whose lines or parts are judged by themselves: those of mail say how they are encoded.
+# Formats whose lines or parts are decoded one by one: mail states its own encoding.
 _OF_PARTS = (*LINE_FORMATS, "mail")
 _LINES = (".jsonl", ".ndjson")
 _OF_ONE_KIND = (".json", *_LINES, *(suffix for suffix, name in _BY_NAME.items() if name != "text"))
-_LOOKED_AT = 20
+_EXAMINED = 20
 _OF_TEXT = ("whatsapp", "csv", "markdown", "text")
 _OF_CONVERSATIONS = (AUTO, "chatgpt", "claude")
 # Fields that records have, and few messages: with one of them what may be either is a record.
@@ -84,7 +84,7 @@ def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
 
     Raises:
         InvalidInputError: `wanted` is no format.
-        UnreadableFileError: the whole file is of another kind; says what it is, and what to do.
+        UnreadableFileError: the whole file is of another kind; names the kind and the remedy.
         OSError: it can't be read.
     """
     if wanted != AUTO and wanted not in FORMATS:
@@ -132,7 +132,7 @@ def load_document(path: Path) -> Any:
         return json.loads(path.read_bytes().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         lines = [parse_object(line) for line in raw_lines(path)]
-        if len(lines) < 2 or all(isinstance(line, InvalidLine) for line in lines[:_LOOKED_AT]):
+        if len(lines) < 2 or all(isinstance(line, InvalidLine) for line in lines[:_EXAMINED]):
             raise UnreadableFileError(path, f"not JSON ({error})", _INSTEAD) from error
         return lines
 
@@ -146,7 +146,7 @@ def _folder(path: Path, wanted: str) -> DetectedFormat:
     parts = named if wanted in _OF_CONVERSATIONS else []
     if not parts:
         what = "a link to a folder" if path.is_symlink() else "a folder"
-        raise UnreadableFileError(path, what, "name its files, or it alone to `recall-loop ingest`")
+        raise UnreadableFileError(path, what, "name its files, or only this folder, to `recall-loop ingest`")
     return _of_conversations(path, parts, wanted)
 
 
@@ -158,7 +158,7 @@ def _archive(path: Path, wanted: str) -> DetectedFormat:
         return DetectedFormat("whatsapp")
     parts = conversation_parts(names)
     if not parts:
-        raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
+        raise UnreadableFileError(path, "a ZIP archive", "unpack it and name the files to read")
     return _of_conversations(path, parts, wanted)
 
 
@@ -196,7 +196,7 @@ def _json_or_text(path: Path, suffix: str) -> DetectedFormat:
 
 def _of_lines(path: Path) -> DetectedFormat:
     """Return what lines are taken for: what the first of them is that has a known shape."""
-    looked_at = [parse_object(line) for line in islice(raw_lines(path), _LOOKED_AT)]
+    looked_at = [parse_object(line) for line in islice(raw_lines(path), _EXAMINED)]
     objects = [line for line in looked_at if isinstance(line, dict)]
     if not objects:
         check_text(path, _head(path))
@@ -214,7 +214,7 @@ def _of_document(path: Path, document: Any) -> str:
     objects = [item for item in items if isinstance(item, Mapping)]
     if items and not objects and not isinstance(items[0], str):
         raise UnreadableFileError(path, f"a JSON document without objects (but {type(items[0]).__name__})", _INSTEAD)
-    name = next(filter(None, map(_shape, objects[:_LOOKED_AT])), None) if objects else "records"
+    name = next(filter(None, map(_shape, objects[:_EXAMINED])), None) if objects else "records"
     if name is None:
         raise _unknown_shape(path, objects[0])
     return name
@@ -246,6 +246,6 @@ def _may_be_record(item: Mapping[str, Any]) -> bool:
 
 def _unknown_shape(path: Path, item: Mapping[str, Any]) -> UnreadableFileError:
     if "memory" in item or isinstance(item.get("results"), list):
-        return UnreadableFileError(path, "what looks like memories of mem0", "`recall-loop import mem0` reads them")
+        return UnreadableFileError(path, "likely an export of mem0", "import it with `recall-loop import mem0`")
     shown = ", ".join(list(map(str, item))[:10]) or "none"
-    return UnreadableFileError(path, f"JSON of no known shape (its first object has the fields {shown})", _INSTEAD)
+    return UnreadableFileError(path, f"JSON in an unknown format (its first object has the fields {shown})", _INSTEAD)

@@ -61,11 +61,11 @@ class FileOwner:
         return None if self.timezone is None else ZoneInfo(self.timezone)
 
     def fields(self) -> dict[str, str]:
-        """Return what is given."""
+        """Return the given fields."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
 
     def key(self) -> tuple[str, ...]:
-        """Return what tells one owner's notes from another's; empty for nobody's."""
+        """Return a key that separates one owner's notes from another's; empty without an owner."""
         given = (self.user_id, self.agent_id)
         return tuple(one or "" for one in given) if any(given) else ()
 
@@ -123,7 +123,7 @@ def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int
 
 def iter_entries(path: Path, format_name: str | DetectedFormat, owner: FileOwner = NOBODY) -> Iterator[FileEntry]:
     """Yield every item's outcome with what a resumable, reporting reader needs; raises as `read_records` does."""
-    if format_name in LINE_FORMATS:  # whatever the lines hold: each is judged by itself
+    if format_name in LINE_FORMATS:  # whatever the lines hold: each is validated by itself
         format_name = DetectedFormat(str(format_name))
     detected = detect_format(path, format_name) if isinstance(format_name, str) else format_name
     ids = FileIdTracker(owner.key())
@@ -209,7 +209,7 @@ def record_from_fields(fields: Mapping[str, Any]) -> Record:
 
 def _with_derived_id(record: Record, ids: FileIdTracker, raw: str) -> Record | InvalidLine:
     derived = record.model_copy(update={"id": ids.derive(record)})
-    # The one rule that looks at the id was checked with a placeholder in its place.
+    # The only rule that uses the id was checked with a placeholder.
     if isinstance(derived, Fact) and derived.superseded_by == derived.id:
         return InvalidLine("superseded_by: the id of another fact", raw)
     return derived

@@ -1,4 +1,4 @@
-"""What ingest would do with a file, before anything is written: what it takes it for, and the first records."""
+"""A preview of ingesting a file, before anything is written: its detected format, and the first records."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
 
-_LOOKED_AT = 20
+_EXAMINED = 20
 _SHOWN = 3
 
 
 @dataclass(slots=True)
 class FilePreview:
-    """What is in a file.
+    """The contents of a file.
 
     Attributes:
-        detected: what it is taken for.
+        detected: its detected format.
         first: its first records, as they would be written.
         kinds: how many records of each kind there are; of one id one.
         repeated: items whose id an earlier one has: the last of them is kept.
@@ -42,7 +42,7 @@ class FilePreview:
 
 
 def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> DetectedFormat:
-    """Return what a file is taken for; with `auto` one of whose first 20 items none can be kept is refused whole.
+    """Return a file's detected format; with `auto`, a file is rejected if none of its first 20 items can be stored.
 
     Raises:
         InvalidInputError: the format isn't known, or the whole file is of another kind.
@@ -51,12 +51,12 @@ def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> Det
     detected = detect_format(path, format_name)
     if format_name != AUTO or not (path.is_file() or path.is_dir()):
         return detected
-    first = [entry.outcome for entry in islice(iter_entries(path, detected, owner), _LOOKED_AT)]
+    first = [entry.outcome for entry in islice(iter_entries(path, detected, owner), _EXAMINED)]
     reasons = [outcome.reason for outcome in first if isinstance(outcome, InvalidLine)]
     if reasons and len(reasons) == len(first):
-        items = "its one item is not" if len(first) == 1 else f"none of its first {len(first)} items is"
-        what = f"taken for {detected.words}, but {items} one that can be kept ({reasons[0]})"
-        raise UnreadableFileError(path, what, "put that right, or say with --format what it is")
+        items = "its only item can't" if len(first) == 1 else f"none of its first {len(first)} items can"
+        what = f"detected as {detected.words}, but {items} be stored ({reasons[0]})"
+        raise UnreadableFileError(path, what, "correct it, or set --format")
     return detected
 
 

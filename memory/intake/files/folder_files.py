@@ -37,6 +37,6 @@ def files_of_folder(path: Path, without: Collection[Path] = ()) -> Iterator[Path
 
 
 def _listed(path: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, by name, files before folders."""
+    """Return the entries of a folder, by name, files before folders."""
     with os.scandir(path) as found:
         return sorted(found, key=lambda one: (one.is_dir(), one.name))

@@ -71,7 +71,7 @@ class IngestOptions(WriteOptions):
     owner: FileOwner = NOBODY
 
 
-# Where standard input and open pipes have their names: nobody's place for files.
+# Folders in which standard input and open pipes have their names: not places for files.
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 
 
@@ -79,7 +79,7 @@ def default_rejects_path(path: Path) -> Path:
     """Return where the rejected lines of `path` go: `FILE.rejects.jsonl` beside it, of a device's in this folder."""
     if path.parent in _DEVICES:
         return Path(f"{path.name}{REJECTS_SUFFIX}")
-    whole = path.resolve() if not path.name else path  # of "." the name is that of the folder
+    whole = path.resolve() if not path.name else path  # "." stands for the folder's name
     return whole.with_name(f"{whole.name}{REJECTS_SUFFIX}")
 
 
@@ -95,7 +95,7 @@ def ingest_file(
     """Write the records of a file into the store; unusable lines go to the rejects file.
 
     Running it again, after a kill or to the end, gives the same store: ids are stable and writes are
-    upserts. `on_progress` is told (line number, byte offset or None) after each acknowledged batch.
+    upserts. `on_progress` is called with (line number, byte offset or None) after each acknowledged batch.
 
     Raises:
         InvalidInputError: the format or an option is not allowed, or the whole file is of a kind that can't be read.
@@ -136,7 +136,7 @@ class _FileIngest:
 
     def __post_init__(self) -> None:
         self.rejects = RejectsFile(self.summary.rejects_path, self.path)
-        if self.path.is_file():  # a pipe can't be read again from where it broke
+        if self.path.is_file():  # a pipe can't be reread after an interruption
             chosen = self.options
             self.checkpoint = Checkpoint(self.store, self.path, chosen.tenant, self.detected.name, chosen.owner)
 
@@ -189,7 +189,7 @@ class _FileIngest:
 def export_line(record: Record) -> str:
     """Return a record as one line of JSON, without the fields that hold nothing; an unknown time is said."""
     fields = record.model_dump(mode="json", exclude_defaults=True)
-    if record.created_at is None:  # a line without it would be of the time at which it is read
+    if record.created_at is None:  # otherwise, a line without a time would get the time at which it is read
         fields["created_at"] = None
     return json.dumps({"id": record.id, "kind": record.kind} | fields, ensure_ascii=False)
 

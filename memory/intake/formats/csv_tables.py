@@ -24,19 +24,19 @@ _NUMBERS = ("confidence", "position")
 _FIELDS = frozenset(Fact.model_fields) - {"blocks", "attributes"}
 _CREATED = "created_at"
 _DELIMITERS = ",;\t|"
-_CLEAR_DATES = "a date such as 2024-05-31, or dates written alike one of which shows which number is the month"
-_GUESSED = "the table is not in UTF-8; taken for text of Western Windows (Windows-1252)"
+_CLEAR_DATES = "a date such as 2024-05-31, or dates in one format, one of which shows which number is the month"
+_GUESSED = "the table is not in UTF-8; read as Windows-1252"
 _LARGEST_CELL = 4 * MAX_TEXT_CHARS  # longer texts are refused row by row, with their length
 
 
 def read_csv(path: Path) -> Iterator[SourceItem]:
     """Yield the rows of a table whose first row names its columns; other columns become attributes.
 
-    It may be in UTF-8, UTF-16 with its mark, or the encoding of Western Windows, which is told once. Dates may be
+    It may be in UTF-8, UTF-16 with a byte order mark, or Windows-1252, which is reported once. Dates may be
     written in numbers with the year last where the table's first such date shows their order.
 
     Raises:
-        UnreadableFileError: it has no column with the text, or is in an encoding that can't be told.
+        UnreadableFileError: it has no column with the text, or is in an unknown encoding.
         OSError: it can't be read.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))  # the module's own limit is below a text's
@@ -55,16 +55,16 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
                     yield SourceItem(number, outcome, _raw(row), warning)
                     warning = None if isinstance(outcome, dict) else warning
         except UnicodeError as error:  # five bytes that Windows-1252 lacks, or half a character of UTF-16
-            raise UnreadableFileError(path, "text with damaged places", "save it as UTF-8 first") from error
+            raise UnreadableFileError(path, "damaged text", "save it as UTF-8 first") from error
         except csv.Error as error:
-            raise UnreadableFileError(path, f"no table in CSV ({error})", "export it again as CSV") from error
+            raise UnreadableFileError(path, f"not a CSV table ({error})", "export it again as CSV") from error
 
 
 def _rows(file: TextIO, delimiter: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Return the names of the columns, and the rows with the number of the line at which each ends."""
     file.seek(0)
     rows = csv.reader(file, delimiter=delimiter, strict=False)
-    columns = _told_apart([name.strip() for name in next(rows, [])])
+    columns = _unique_names([name.strip() for name in next(rows, [])])
     return columns, ((rows.line_num, row) for row in rows)
 
 
@@ -80,12 +80,12 @@ def _is_time(field: str) -> bool:
 
 
 def _delimiter(head: str) -> str:
-    """Return the character that stands most often in the first line."""
+    """Return the most frequent delimiter in the first line."""
     first = next(iter(islice(head.splitlines(), 1)), "")
     return max(_DELIMITERS, key=first.count)
 
 
-def _told_apart(names: list[str]) -> list[str]:
+def _unique_names(names: list[str]) -> list[str]:
     """Return the names of columns, a repeated one with a number: else its cells would take those of the first."""
     taken: set[str] = set()
     told: list[str] = []
@@ -117,13 +117,13 @@ def _columns(path: Path, columns: list[str]) -> dict[str, str]:
     if "text" not in found.values():
         shown = ", ".join(filter(None, columns[:20])) or "none"
         raise UnreadableFileError(
-            path, f"a table without a column of texts (its columns: {shown})", "name the column with the text `text`"
+            path, f"a table without a text column (its columns: {shown})", "name the column that holds the text `text`"
         )
     return found
 
 
 def _with_clock(row: list[str], columns: list[str], fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what stands in each column; of a day and a time of day in two columns both, as the day's."""
+    """Yield the cell of each column; a day and a time of day in two columns are joined as the day's."""
     cells = {name: value for name, cell in zip(columns, row, strict=False) if (value := cell.strip())}
     day = next((name for name in cells if fields.get(name) == _CREATED), "")
     for name in list(cells):

@@ -1,4 +1,4 @@
-"""Files that hold no text to remember, by their first bytes: what they are, and what to do instead."""
+"""Files that hold no text, recognised by their first bytes, and what to do instead."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 
 HEAD_BYTES = 65_536
 WINDOWS = "cp1252"
-_LEAST_PLAIN = 4  # letters without accents for each with one
+_LEAST_PLAIN = 4  # maps accented letters to plain ones
 _FOREIGN_BYTE = re.compile("[\udc80-\udcff]")
 _PLAIN_LETTER = re.compile("[A-Za-z]")
 _UTF8_CHARACTER = re.compile("[^\x00-\x7f\udc80-\udcff]")
 _CONVERT = "save or convert it as text, Markdown or CSV first"
 _UNPACK = "unpack it first"
-_IMAGE = "what is written in an image has to be read out of it first (OCR)"
-_SOUND = "what is said in it has to be transcribed first"
+_IMAGE = "extract its text first (OCR)"
+_SOUND = "transcribe it first"
 _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"%PDF-", "a PDF document", "convert it to text first, such as with `pdftotext FILE.pdf`"),
     (0, b"{\\rtf", "a rich text document", _CONVERT),
-    (0, b"\xd0\xcf\x11\xe0", "an Office or Outlook file of the older kind", _CONVERT),
+    (0, b"\xd0\xcf\x11\xe0", "an Office or Outlook file in an old format", _CONVERT),
     (0, b"SQLite format 3\x00", "an SQLite database", "`recall-loop import` reads those of mem0 and LangGraph"),
     (0, b"PAR1", "a Parquet table", "export it as CSV or JSON Lines first"),
     (0, b"ARROW1", "an Arrow table", "export it as CSV or JSON Lines first"),
@@ -53,7 +53,7 @@ def check_signature(path: Path, head: bytes) -> None:
     """Refuse a file that its first bytes show to hold no text; a ZIP is for `zip_members` to judge.
 
     Raises:
-        UnreadableFileError: says what it is, and what to do.
+        UnreadableFileError: names the kind of file and the remedy.
     """
     for offset, signature, what, instead in _SIGNATURES:
         if head[offset : offset + len(signature)] == signature:
@@ -64,7 +64,7 @@ def check_text(path: Path, head: bytes) -> None:
     """Refuse a file that isn't text in UTF-8, or is a web page.
 
     Raises:
-        UnreadableFileError: says what it is, and what to do.
+        UnreadableFileError: names the kind of file and the remedy.
     """
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableFileError(path, "text in UTF-16", "save it as UTF-8 first")
@@ -73,7 +73,7 @@ def check_text(path: Path, head: bytes) -> None:
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
-        if len(head) < HEAD_BYTES or error.start < HEAD_BYTES - 4:  # else a character was cut in two
+        if len(head) < HEAD_BYTES or error.start < HEAD_BYTES - 4:  # otherwise a character was cut in two
             words = "save it as UTF-8 first, such as with `iconv -f latin1 -t utf-8`"
             raise UnreadableFileError(path, f"not UTF-8 text (byte {error.start:,})", words) from error
     start = head[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
@@ -102,7 +102,7 @@ def text_encoding(path: Path) -> str:
     if foreign == 0:
         return "utf-8-sig"
     if is_utf8 or foreign * _LEAST_PLAIN > plain:
-        what = "UTF-8 text with damaged places" if is_utf8 else "text in an encoding that can't be told"
+        what = "damaged UTF-8 text" if is_utf8 else "text in an unknown encoding"
         raise UnreadableFileError(path, what, "save it as UTF-8 first")
     return WINDOWS
 
@@ -116,12 +116,12 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     size = archive.getinfo(name).file_size
     if size > LARGEST_MEMBER:
         words = f"a ZIP archive whose {name} has {size} bytes unpacked"
-        raise UnreadableFileError(archive.filename, words, f"unpack it, and split what is above {LARGEST_MEMBER} bytes")
+        raise UnreadableFileError(archive.filename, words, f"unpack it, and split files above {LARGEST_MEMBER} bytes")
     try:
         return archive.read(name)
     except (RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile, EOFError) as error:
         words = f"a ZIP archive whose {name} can't be unpacked ({error})"
-        raise UnreadableFileError(archive.filename, words, "fetch it again, or unpack it yourself") from error
+        raise UnreadableFileError(archive.filename, words, "download it again, or unpack it yourself") from error
 
 
 def zip_members(path: Path) -> list[str]:
@@ -134,7 +134,7 @@ def zip_members(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile as error:
-        raise UnreadableFileError(path, "a damaged ZIP archive", "fetch or make it again") from error
+        raise UnreadableFileError(path, "a damaged ZIP archive", "download or create it again") from error
     for folder, what in _OFFICE.items() if _OFFICE_TYPES in names else ():
         if any(name.startswith(folder) for name in names):
             raise UnreadableFileError(path, what, _CONVERT)

@@ -40,7 +40,7 @@ def _are_messages(given: list[Any]) -> bool:
 
 
 def is_langchain(item: object) -> bool:
-    """Tell whether an item is a message in one of the ways in which LangChain writes it down."""
+    """Return whether an item is a message in one of the ways in which LangChain writes it down."""
     if not isinstance(item, Mapping):
         return False
     typed = item.get("type") in _LANGCHAIN and ("content" in item or isinstance(item.get("data"), Mapping))

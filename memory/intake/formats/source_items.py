@@ -15,7 +15,7 @@ _TIMES = ("created_at", "updated_at", "expires_at", "valid_until")
 
 
 class UnreadableFileError(InvalidInputError):
-    """A whole file is of a kind that can't be read; says what it is and what to do."""
+    """A whole file is of a kind that can't be read; names the kind and the remedy."""
 
     def __init__(self, path: object, what: str, instead: str) -> None:
         super().__init__(str(path), what, instead)
@@ -36,7 +36,7 @@ class SourceItem:
     Attributes:
         number: its line, row or place in the file, from 1.
         outcome: the fields of its record, or why there is none.
-        raw: the item as it stands in the file, for the file of rejects.
+        raw: the item as in the file, for the rejects file.
         warning: how its record deviates from what the item says, such as in its time.
     """
 

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time, file_title
 from recall_loop.memory.store.encoding.indexing import digest
 
-# Longer notes are kept in parts: of a long text a search compares a passage.
+# Longer notes are split: a search compares only a passage of a long text.
 NOTE_CHARS = 4_000
 PIECE_CHARS = 1_500
 # Lines of YAML between two rules; rules around other lines are Markdown's. Each line is read in one way
@@ -54,7 +54,7 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
         label = _label(title, headings) or file_title(path)
         body = "\n".join(lines[start:end]).strip()
         for part, piece in enumerate(_pieces(body, NOTE_CHARS) if len(body) > NOTE_CHARS else [body] if body else []):
-            # Without the title: else a new one would make other notes of all that stand below headings.
+            # Without the title: otherwise, a changed title would give new ids to all notes below its headings.
             key = f"{_BETWEEN.join(headings) or label}\n{part}"
             seen[key] = seen.get(key, -1) + 1
             note_id = f"note-{digest(str(path.resolve()), *owner, key, str(seen[key]))}"

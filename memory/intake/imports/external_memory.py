@@ -122,7 +122,7 @@ def to_identifier(value: object) -> str | None:
 
 
 def is_past(moment: object, *, day: bool = False) -> bool:
-    """Tell whether an ISO date or time lies in the past, or with `day` whether that day is over; False for no date."""
+    """Return whether an ISO date or time is in the past, or with `day` whether that day is over; False if invalid."""
     if not isinstance(moment, str):
         return False
     try:

@@ -92,7 +92,7 @@ def iter_rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> 
 
 
 def copy_database(path: Path, target: Path) -> None:
-    """Write a consistent copy, with what still stands in the write-ahead file.
+    """Write a consistent copy, including the contents of the write-ahead file.
 
     Raises:
         SourceError: it can't be read.
@@ -119,7 +119,7 @@ def _state(path: Path) -> tuple[int, int, bool]:
 
 _POINT_TYPES = (set, frozenset, OrderedDict, date, datetime, time, timedelta, timezone, UUID)
 _ALLOWED_TYPES: dict[tuple[str, str], type] = {(kind.__module__, kind.__name__): kind for kind in _POINT_TYPES}
-# Errors of unpickling bytes that are cut off, changed or made up.
+# Errors of unpickling truncated, changed or invalid bytes.
 _UNPICKLING_ERRORS = (
     pickle.UnpicklingError,
     ArithmeticError,
@@ -134,7 +134,7 @@ _UNPICKLING_ERRORS = (
 
 
 class _InertObject:
-    """Stands for a class of Qdrant or numpy: takes whatever it is given, and does nothing with it."""
+    """Replaces a class of Qdrant or numpy: accepts any arguments and ignores them."""
 
     def __init__(self, *_: Any) -> None:
         self.state: Any = None

@@ -23,7 +23,7 @@ from recall_loop.state.types import ContentType
 
 @dataclass(frozen=True, slots=True)
 class RejectedItem:
-    """One item that can't be used: its number from 1, where it stands, and why."""
+    """One item that can't be used: its number from 1, its location, and the reason."""
 
     number: int
     location: str
@@ -100,7 +100,7 @@ def import_source(
 
     The source is read to its end before the first record is written, so that a damaged one leaves nothing half done.
     Ids are kept: a killed run can be run again, finds the written records unchanged and doesn't embed them again.
-    `on_progress` is told (records written, records in all) after each acknowledged batch.
+    `on_progress` is called with (records written, records in all) after each acknowledged batch.
 
     Raises:
         SourceError: the source can't be read to its end.

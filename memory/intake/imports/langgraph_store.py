@@ -21,7 +21,7 @@ from recall_loop.memory.intake.imports.external_sqlite import column_names, iter
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 
-# Where documents keep their text, as far as LangGraph's and LangMem's examples agree.
+# Fields in which documents keep their text, according to LangGraph's and LangMem's examples.
 TEXT_FIELDS = ("text", "content", "memory", "data", "page_content", "content.content")
 _COLUMNS = ["prefix", "key", "value", "created_at", "updated_at", "expires_at"]
 _PLACEHOLDERS = {
@@ -114,7 +114,7 @@ class LangGraphStoreSource:
         owner_fields = self._namespaces.match(namespace) if self._namespaces else {}
         if owner_fields is None:
             return ImportItem(location, text, left_out="in another namespace")
-        # Times without a zone are SQLite's own, which are UTC.
+        # Times without a zone come from SQLite, which uses UTC.
         if not self._expired and is_past(row.get("expires_at")):
             return ImportItem(location, text, left_out="expired")
         try:
@@ -125,7 +125,7 @@ class LangGraphStoreSource:
         attributes = {"namespace": namespace.split("."), "key": key, "value": value}
         if field is not None:
             attributes |= {"text_field": field}
-            if field in value:  # it stands at the top: no need to keep it twice
+            if field in value:  # it is at the top level: no need to store it twice
                 attributes["value"] = {name: part for name, part in value.items() if name != field}
         if row.get("expires_at") is not None:
             attributes["expires_at"] = str(row["expires_at"])

@@ -23,7 +23,7 @@ from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")
-# Vectors are computed again; the rest says how Letta computed them.
+# Vectors are computed again; the other fields describe how Letta computed them.
 _DROPPED = ("embedding", "embedding_config", "is_deleted")
 _LISTS = ("passages", "archival_memory", "results")
 

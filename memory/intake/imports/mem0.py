@@ -29,14 +29,14 @@ from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_COLLECTION = "mem0"
-# Collections beside the memories: names that occur in them, and a note of mem0's migrations.
+# Collections that hold no memories: entity names, and mem0's own migration notes.
 _INTERNAL_COLLECTIONS = ("mem0migrations",)
 _ENTITIES = "_entities"
 _QDRANT, _CHROMA = "meta.json", "chroma.sqlite3"
 _PAGE = 1000
 
 
-# Location, id and payload of each memory; an `InvalidLine` in place of the payload of one that can't be read.
+# Location, id and payload of each memory; an `InvalidLine` instead of a payload that can't be read.
 _Memories = Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]
 
 
@@ -119,7 +119,7 @@ def _qdrant_collections(path: Path) -> list[str]:
         names = list(json.loads((path / _QDRANT).read_text(encoding="utf-8"))["collections"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SourceError(f"{path / _QDRANT}: not Qdrant's list of collections") from error
-    # A name is a folder's: whoever wrote the list must not lead us elsewhere.
+    # A name becomes a folder's: a crafted list must not lead outside.
     return [name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", "..")]
 
 

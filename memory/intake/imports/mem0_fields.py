@@ -26,7 +26,7 @@ from recall_loop.state.types import ContentType
 
 HISTORY_ATTRIBUTE = "mem0_history"
 _MAPPED_FIELDS = ("data", "user_id", "agent_id", "run_id", "actor_id", "role", "created_at", "updated_at")
-# mem0 makes these from the text; they are useless without it.
+# mem0 derives these from the text; they are useless without mem0.
 _DERIVED_FIELDS = ("hash", "text_lemmatized")
 _PROCEDURAL = "procedural_memory"
 _EVENT_COLUMNS = ["memory_id", "old_memory", "event", "created_at", "updated_at", "actor_id", "role"]
@@ -81,7 +81,7 @@ def _fields(memory_id: str, payload: Mapping[str, Any], events: list[HistoryEven
 
 
 def _time(value: Any) -> Any:
-    """Return a time as records take it; what is none as it is, for the store to name."""
+    """Return a time in the format of records; an invalid one unchanged, for the store to report."""
     return epoch_time(value) or value
 
 

@@ -15,13 +15,13 @@ from urllib.request import urlopen
 
 from recall_loop.memory.store.chroma.chroma_server import PORTS, ChromaLocation, ChromaServer
 
-# The clients that each process found when it was forked; none in the first one.
+# The clients that each process inherited when it was forked; none in the first process.
 _clients_left: dict[int, dict[str, Any]] = {os.getpid(): {}}
-# Numbers that no two threads get at once, and how many names a folder has at least.
+# Numbers that are unique across threads, and the minimum number of names of a folder.
 _NUMBERS = itertools.count()
 _NAMES = 8
-# Clients of folders that were collected as garbage, closed or not: their process, name and what they had open.
-_gone: list[tuple[int, str, Any]] = []
+# Clients of folders that were garbage collected, closed or not: their process, name and open files.
+_collected: list[tuple[int, str, Any]] = []
 # Chroma's HTTP client has no timeout of its own.
 _ANSWER_SECONDS, _SEARCH_SECONDS, _REQUEST_SECONDS = 5, 10, 60
 
@@ -37,13 +37,13 @@ def open_client(location: ChromaLocation) -> Any:
     import chromadb
     from chromadb.api.shared_system_client import SharedSystemClient
 
-    _leave_clients_of_parent(SharedSystemClient)
+    _drop_inherited_clients(SharedSystemClient)
     settings = _read_settings().model_copy()  # which the client changes
     if location is None:
         return chromadb.EphemeralClient(settings=settings)
     if isinstance(location, ChromaServer):
         return _connect_server(location, settings)
-    _end_forgotten(SharedSystemClient)
+    _close_collected(SharedSystemClient)
     return _open_folder(location, settings, SharedSystemClient)
 
 
@@ -70,27 +70,27 @@ def _open_folder(folder: Path, settings: Any, shared: Any) -> Any:
     try:
         client = chromadb.PersistentClient(name, settings=settings)
     except BaseException:
-        # It keeps the client that couldn't start, and would hand it out at the next try.
+        # It keeps the client that couldn't start, and would return it at the next try.
         shared._identifier_to_system.pop(name, None)
         raise
     gone = os.getpid(), name, shared._identifier_to_system.get(name)
-    # At the end of the process there is nothing left to do for it.
-    weakref.finalize(client, _gone.append, gone).atexit = False
+    # At process exit, it has nothing left to do.
+    weakref.finalize(client, _collected.append, gone).atexit = False
     return client
 
 
-def _end_forgotten(shared: Any) -> None:
+def _close_collected(shared: Any) -> None:
     """Close the folders of clients that are gone and were never closed; a garbage collection mustn't wait for it."""
     with suppress(IndexError):
         while True:
-            process, name, system = _gone.pop()
+            process, name, system = _collected.pop()
             if process == os.getpid() and system is not None and shared._identifier_to_system.get(name) is system:
                 del shared._identifier_to_system[name]
                 shared._identifier_to_refcount.pop(name, None)
                 system.stop()
 
 
-def _leave_clients_of_parent(shared: Any) -> None:
+def _drop_inherited_clients(shared: Any) -> None:
     """In a forked child, take the parent's clients out of those that Chroma hands out again for the same folder.
 
     Their threads are the parent's. They are kept, since ending them would wait for these threads.
@@ -117,12 +117,12 @@ def _connect_server(server: ChromaServer, settings: Any) -> Any:
     )
     for session in http_sessions(client):
         session.timeout = _REQUEST_SECONDS
-        session.event_hooks = {"request": [_hurry_searches]}
+        session.event_hooks = {"request": [_shorten_search_timeout]}
     return client
 
 
-def _hurry_searches(request: Any) -> None:
-    """Give a search less time than a write: somebody waits for it, and vectors can be compared without the server."""
+def _shorten_search_timeout(request: Any) -> None:
+    """Give a search less time than a write: its caller waits, and vectors can be compared without the server."""
     if request.url.path.endswith("/query"):
         request.extensions["timeout"] = dict.fromkeys(request.extensions["timeout"], _SEARCH_SECONDS)
 

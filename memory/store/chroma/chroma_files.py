@@ -28,9 +28,9 @@ from recall_loop.memory.store.files.store_files import (
 
 _VECTOR_FILES = ("*.bin", "*.pickle")
 _CHUNK = 1 << 20
-# Head of the vector index: version, first offset, room for rows, rows, bytes of a row.
+# Header of the vector index: version, first offset, capacity in rows, rows, bytes per row.
 _HEADER, _LENGTH_BYTES = "<iQQQQ", 4
-# Where SQLite locks a file: a byte for a writer that waits for readers to end, then those of the readers.
+# Where SQLite locks a file: a byte for a writer that waits for readers to finish, then those of the readers.
 _PENDING, _READERS, _READER_BYTES = 0x40000000, 0x40000002, 510
 _LOCK_SECONDS, _LOCK_PAUSE = 2.0, 0.02
 
@@ -100,7 +100,7 @@ def zero_unused_space(folder: Path) -> None:
         _, _, room, used, row_bytes = struct.unpack_from(_HEADER, found)
         for name, each in (("data_level0.bin", row_bytes), ("length.bin", _LENGTH_BYTES)):
             file = header.with_name(name)
-            # A larger file is another layout, or damage: it is left alone.
+            # A larger file has another layout, or is damaged: it is left alone.
             if file.is_file() and used * each < file.stat().st_size <= room * each:
                 _zero(file, used * each)
 
@@ -174,7 +174,7 @@ class DatabaseLockMonitor:
     def is_locked(self) -> bool:
         """Return whether it is locked, and stays so for two seconds. Known on Linux only."""
         end = time.monotonic() + _LOCK_SECONDS
-        while self._handle is not None and _kept_out(self._handle):
+        while self._handle is not None and _is_write_locked(self._handle):
             if time.monotonic() > end:
                 return True
             time.sleep(_LOCK_PAUSE)
@@ -188,7 +188,7 @@ class DatabaseLockMonitor:
                 self._reader.execute("SELECT name, tbl_name, sql FROM sqlite_master").fetchall()
         except UnicodeDecodeError:
             return True
-        except sqlite3.Error as error:  # whatever else it is, Chroma says so itself
+        except sqlite3.Error as error:  # for any other problem, Chroma raises its own error
             return str(error).startswith("Could not decode")
         return False
 
@@ -207,7 +207,7 @@ if sys.platform == "linux":
 
     _LOCK = "hhqqi"
 
-    def _kept_out(handle: int) -> bool:
+    def _is_write_locked(handle: int) -> bool:
         for start, length in ((_PENDING, 1), (_READERS, _READER_BYTES)):
             asked = struct.pack(_LOCK, fcntl.F_RDLCK, os.SEEK_SET, start, length, 0)
             found = struct.unpack(_LOCK, fcntl.fcntl(handle, fcntl.F_GETLK, asked))
@@ -217,7 +217,7 @@ if sys.platform == "linux":
 
 else:
 
-    def _kept_out(handle: int) -> bool:
+    def _is_write_locked(handle: int) -> bool:
         return False
 
 
@@ -225,7 +225,7 @@ def begin_rebuild(store: Path) -> Path:
     """Return an empty folder in which Chroma's files are rebuilt.
 
     Raises:
-        OSError: it can't be made, or something that isn't Chroma's stands in the place of its folder.
+        OSError: it can't be created, or something that isn't Chroma's is in its place.
     """
     if (store / CHROMA_FOLDER).exists() and not (store / CHROMA_FOLDER).is_dir():
         raise NotADirectoryError(f"{store / CHROMA_FOLDER} is a file")
@@ -246,7 +246,7 @@ def swap_in_rebuilt(store: Path, *, keep: bool = False) -> None:
     remove_path(store / OLD_FOLDER)
 
 
-def folders_aside(store: Path) -> list[Path]:
+def kept_folders(store: Path) -> list[Path]:
     """Return the folders of Chroma that were kept aside."""
     return sorted(store.glob(f"{ASIDE_FOLDER}*"))
 
@@ -275,7 +275,7 @@ def finish_interrupted_swap(store: Path) -> None:
 
 
 def remove_path(folder: Path) -> None:
-    """Remove a folder, or a file that stands in its place; nothing there is fine."""
+    """Remove a folder, or a file in its place, if there is one."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder)
     else:

@@ -32,11 +32,11 @@ UPSERT_BATCH = 1000
 # Candidates that a search of the graph keeps: recall .994 instead of .979 at 100,000 rows, for 1-2 ms.
 _SEARCH_WIDTH = 400
 _COMPLETE = "complete"
-# For so long a count holds, as far as this process doesn't write: others may.
+# A count is valid for this long, unless this process writes: other processes may write.
 SIZE_SECONDS = 10.0
-# Most results of one query of Chroma Cloud, unless more was agreed with it.
+# Maximum results of one query on Chroma Cloud, unless a higher quota was agreed.
 _CLOUD_RESULTS = 300
-# Chroma walks over all rows before an offset: thousand by thousand, a million rows take it most of an hour. So a
+# Chroma walks over all rows before an offset: a thousand at a time, a million rows take most of an hour. So a
 # folder's ids are read in long pages, and the rows by their ids.
 _IDS = 100_000
 
@@ -120,7 +120,7 @@ class ChromaIndex:
             raise ChromaError("Chroma's database is locked by another process")
 
     def ensure_available(self) -> None:
-        """Check, before it is used, that Chroma would answer, and with what stands on the disk.
+        """Check before use that Chroma would answer, and from the files on disk.
 
         Raises:
             ChromaError: the folder was removed or replaced, and only the open files would still answer; or
@@ -260,14 +260,14 @@ class ChromaIndex:
             yield from ({"ids": ids[at : at + self._batch]} for at in range(0, len(ids), self._batch))
 
     def drop(self) -> None:
-        """Delete the collection, what is beside it, and everything in them."""
+        """Delete the collection, its companions, and all of their contents."""
         with guard("drop its collection"):
             for collection in self._client.list_collections():
                 if collection.name.startswith(self._name):
                     self._client.delete_collection(collection.name)
 
     def drop_others(self, prefix: str) -> None:
-        """Delete the other collections whose names begin so; what is beside this one stays."""
+        """Delete the other collections with this prefix; the companions of this one stay."""
         with guard("drop old collections"):
             for collection in self._client.list_collections():
                 if collection.name.startswith(prefix) and not collection.name.startswith(self._name):

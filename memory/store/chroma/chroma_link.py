@@ -13,7 +13,7 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 
-# Searches try a failed Chroma again after so long.
+# Searches retry a failed Chroma after this long.
 RETRY_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Rows as Chroma holds them: the text as a document, the rest of the record as JSON, and what tells their state."""
+"""Rows as Chroma holds them: the text as a document, the rest of the record as JSON, and their state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 
-# A row as the tables have it; `ChromaRow.from_tables` reads what this selects.
+# A row as it is in the tables; `ChromaRow.from_tables` reads what this selects.
 SELECT_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context, r.commit_number, r.checksum
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid"""
-# Within the JSON of a row: number, revision, checksum, and the place of the text. No field of a record is called that.
+# In the JSON of a row: number, revision, checksum, and the place of the text. No record field has these names.
 _ROW = "row"
 COMMIT = "commit"
 
@@ -77,7 +77,7 @@ def join_row(key: str, text: str | None, metadata: Mapping[str, Any], vector: An
     tenant, commit = str(metadata.get("tenant", "")), int(metadata.get(COMMIT) or 0)
     try:
         record = json.loads(metadata["record"])
-        # Rows of schema 1 have these two as keys of their own, and keep them when they are written again.
+        # Rows of schema 1 have these two as separate keys, and keep them when they are written again.
         rowid, revision, *rest = record.pop(_ROW, None) or (metadata["rowid"], metadata["revision"])
         checksum, place = rest or (None, len(record))
         fields = list(record.items())

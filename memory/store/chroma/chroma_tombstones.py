@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 
 ENDING = "-deleted"
-# Chroma Cloud takes 4,096 bytes in a value.
+# Chroma Cloud allows 4,096 bytes in a value.
 _KEYS = 80
 _PAGE = 1_000
-# Nobody searches here; a row has to have a vector.
+# These rows are never searched, but every row needs a vector.
 _VECTOR = (1.0,)
 
 

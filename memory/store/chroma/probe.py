@@ -24,8 +24,8 @@ from recall_loop.memory.store.chroma.vector_links import has_dangling_links
 # Measured on two busy processors: a million rows, 1.8 GB of vector files, take some four minutes.
 TIMEOUT_SECONDS = 600
 _SECONDS_PER_MB = 1.0
-# A process that has used so little of a processor in so long waits for something that doesn't come. It can't tell
-# itself: while Chroma waits, no other thread of Python's runs.
+# A process that has used so little CPU time for so long is blocked. It can't detect that itself: while Chroma waits,
+# no other Python thread runs.
 _IDLE_SECONDS, _IDLE_CPU_SECONDS = 30.0, 0.05
 
 
@@ -62,7 +62,7 @@ def _exit_status(command: Sequence[str], patience: float) -> int | None:
                 break
         return None
     finally:
-        process.kill()  # nothing is done where it has ended
+        process.kill()  # raises if the process has ended
         process.wait()
 
 

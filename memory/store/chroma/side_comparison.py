@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MEND = "repaired by opening the store for writing or `recall-loop store rebuild`"
 _SHOWN = 3
 _PAGE = 5_000
-# Half precision and Chroma's own normalising turn a vector by less than this.
+# Half precision and Chroma's normalisation rotate a vector by less than this.
 _SAME = 0.999
 _WAITING = "SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones WHERE state = 1"
 _ROWS = f"""SELECT r.key, r.rowid, r.revision, r.id, v.context, r.checksum, {{bytes}}
@@ -45,7 +45,7 @@ class SideComparison:
 
 
 def compare_sides(database: Database, chroma: ChromaIndex) -> SideComparison:
-    """Compare generation, ids, revisions and vectors of both sides; what is still to be sent is left out.
+    """Compare generation, ids, revisions and vectors of both sides; unsent rows are left out.
 
     Raises:
         ChromaError: Chroma can't be read.

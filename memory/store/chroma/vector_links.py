@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-# Version, first offset, room, rows, bytes of a row, places of label and vector in it, highest level, entry, most links
-# of a row above the lowest level and on it.
+# Version, first offset, capacity, rows, bytes per row, offsets of label and vector in it, highest level, entry point,
+# maximum links of a row above the lowest level and on it.
 _HEADER = "<iQQQQQQiIQQ"
 _CHUNK = 10_000
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OPSET, _IR_VERSION = 17, 9
 _WEIGHT_STEPS, _EMBEDDING_STEPS, _TOKEN_STEPS = 64, 127, 127
 _LEAST = 1e-30
-# Numbers without a sign are what onnxruntime has fast products for.
+# onnxruntime has fast products for unsigned numbers only.
 _SHIFT = 128
 _MASKED = -1e9
 _ROOT_OF_TWO = float(np.sqrt(2))

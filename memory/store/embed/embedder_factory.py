@@ -36,7 +36,7 @@ def make_embedder(settings: Settings | None = None) -> Embedder:
     weights, name = settings.minilm_weights, settings.embedder
     if weights is not None:
         if name != "minilm":
-            raise InvalidInputError("minilm_weights", weights, f"nothing beside embedder={name}")
+            raise InvalidInputError("minilm_weights", weights, f"no value together with embedder={name}")
         return MiniLmEmbedder(Path(weights))
     provider, _, model = name.partition(":")
     if provider == OPENAI:

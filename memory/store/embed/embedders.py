@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     FloatMatrix = NDArray[np.float32]
 
 
-# Utterances, and facts drawn from them.
+# Messages, and facts extracted from them.
 _TALK = frozenset({ContentType.MESSAGE, ContentType.FACT})
 
 
@@ -103,7 +103,7 @@ def embedder_of_version(embedder: Embedder, fingerprint: str) -> Embedder | None
 
 
 class UnneededEmbedder:
-    """Stands for a store's own embedder, whichever that is, where nothing is embedded (STORE-5)."""
+    """Placeholder for a store's own embedder, whichever it is, if nothing is embedded (STORE-5)."""
 
     name, dimension = "unneeded", 0
 
@@ -111,7 +111,7 @@ class UnneededEmbedder:
         self.fingerprint = fingerprint
 
     def of_version(self, fingerprint: str) -> Embedder:
-        """Return what stands for the embedder of this fingerprint."""
+        """Return the placeholder for the embedder of this fingerprint."""
         return UnneededEmbedder(fingerprint)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:

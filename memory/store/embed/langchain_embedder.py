@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embed.embedders import FloatMatrix
 
-# Where LangChain's classes keep the name of their model.
+# Attributes in which LangChain's classes keep the name of their model.
 _NAMES = ("model", "model_name", "model_id", "deployment", "repo_id")
 _PARALLEL_QUERIES = 8
 
@@ -59,7 +59,7 @@ class LangChainEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors. Raises `EmbedderError` when the embedder fails."""
-        # OpenAI's models embed queries as documents, of which one request takes many.
+        # OpenAI's models embed queries like documents, of which one request takes many.
         return self._embed(texts, self.embeddings.embed_documents if _is_openai(self.embeddings) else self._one_by_one)
 
     def _one_by_one(self, texts: list[str]) -> list[list[float]]:

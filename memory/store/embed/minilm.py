@@ -25,10 +25,10 @@ VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 MAX_TOKENS = 256
-# It was trained on English alone. In related languages its word pieces still say something; text in other scripts it
-# takes for a run of unknown letters, and words find more without it than with it.
+# It was trained on English only. In related languages its word pieces still carry meaning; in other scripts every text
+# is a sequence of unknown letters, and the lexical retriever does better without it.
 LANGUAGES = frozenset({"en", "de", "es", "fr", "it", "nl", "pt"})
-# Raised whenever a text gets another gloss: stores are bound to it.
+# Raised whenever the gloss of a text changes: stores are bound to it.
 _GLOSSED = "+glosses-1"
 MINILM_DIMENSION = 384
 MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
@@ -77,7 +77,7 @@ class MiniLmModel:
         tokens: list[FloatMatrix] = []
         return self._embedded(texts, tokens), tokens
 
-    # This model embeds queries as it embeds documents.
+    # This model embeds queries like documents.
     embed_queries = embed_documents
     embed_queries_with_tokens = embed_documents_with_tokens
 

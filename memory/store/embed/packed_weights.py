@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAGIC = b"E5S1"
 # Hidden size, layers, heads, inner size, vocabulary, positions, token types; epsilon of the norms; block size.
 _SIZES = struct.Struct("<4sI7ifi")
-# Pieces of the vocabulary; ids of begin, end, padding and unknown.
+# Vocabulary pieces; ids of begin, end, padding and unknown.
 _PIECES = struct.Struct("<5iQ")
 _ENTRY = struct.Struct("<BIQQ")
 _BLOCK = np.dtype([("scale", "<f2"), ("quarters", "u1", 16)])
@@ -28,7 +28,7 @@ _MIDDLE = 8
 
 @dataclass(frozen=True)
 class PackedWeights:
-    """The file, read: sizes, the vocabulary, and where each tensor stands."""
+    """The parsed file: sizes, the vocabulary, and the position of each tensor."""
 
     data: bytes
     hidden: int

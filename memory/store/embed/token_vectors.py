@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 BASIS_FILE = Path(__file__).with_name("token-basis.npy")
 BASIS_SHA256 = "3c44002597b8034a3b27b447748ee864975aea1203b5e7960841f66bdebeb47a"
-# The model whose tokens the basis was made of. Tuned on talk they keep .44 of their length on it, untuned .46.
+# The model whose tokens the basis was fitted on. Tuned on talk they keep .44 of their length on it, untuned .46.
 BASIS_MODEL = MINILM_FINGERPRINT
 FORMAT_VERSION = 1
 MAX_DIMENSIONS = 65_535
-_MOST = 127
-# So many multiplications OpenBLAS does at once and on the spot.
+_MAX_STEP = 127
+# Below this many multiplications, OpenBLAS computes in the calling thread.
 _DIRECT = 240_000
-# Version, dimensions, tokens, and what one step of the integers is worth.
+# Version, dimensions, tokens, and the step size of the integers.
 _HEADER = struct.Struct("<BHIf")
 
 
@@ -81,8 +81,8 @@ class TokenCodec:
         """Return the projected vectors as integers; errors as `project`."""
         vectors = self.project(tokens)
         largest = float(np.abs(vectors).max(initial=0.0))
-        scale = float(np.float32(largest / _MOST)) or 1.0
-        return PackedTokens(np.rint(vectors / np.float32(scale)).clip(-_MOST, _MOST).astype(np.int8), scale)
+        scale = float(np.float32(largest / _MAX_STEP)) or 1.0
+        return PackedTokens(np.rint(vectors / np.float32(scale)).clip(-_MAX_STEP, _MAX_STEP).astype(np.int8), scale)
 
     def pack(self, tokens: NDArray[np.float32]) -> bytes:
         """Return `tokens` [t, dimension] as bytes to be stored: 11, and D for each token; errors as `project`."""
@@ -139,7 +139,7 @@ def _product(rows: NDArray[np.float32], basis: NDArray[np.float32]) -> NDArray[n
     end, width = count * block, basis.shape[1]
     product = np.empty((len(rows), width), dtype=np.float32)
     np.matmul(rows[:end].reshape(count, block, len(basis)), basis, out=product[:end].reshape(count, block, width))
-    # The last block reaches back: of a single row the last digits would be others.
+    # The last block overlaps: for a single row, the last digits would differ.
     np.matmul(rows[-block:], basis, out=product[-block:])
     return product
 

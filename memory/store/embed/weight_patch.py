@@ -178,7 +178,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
         first = at
         key, at = _varint(data, at)
         size, at = _varint(data, at)
-        # Of numbers the content is the number itself.
+        # For numbers, the content is the number itself.
         start, at = (at, at + size) if key & 7 == _BYTES else (at, at)
         yield key >> 3, first, start, at
 

@@ -13,7 +13,7 @@ from recall_loop.state.types import ContentType
 
 CREATED_AT, POSITION = "created_at", "position"
 _FACT_FIELDS = ("subject", "fact_type", "object", "source_ids", "valid_until", "superseded_by")
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u: they are easily misread
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which are easily misread
 _MAX_COUNT = 1 << 12
 _last = (0, 0)
 _lock = threading.Lock()

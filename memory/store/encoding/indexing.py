@@ -28,7 +28,7 @@ NEXT_WEIGHT = 0.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSET = 10**18
 _ENCODED = "x0"
-# A speaker without a name is known by the conversation alone.
+# A speaker without a name is identified by the conversation alone.
 _NAMELESS = frozenset({"user", "the user", "i", "me", "myself"})
 
 

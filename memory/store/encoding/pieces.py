@@ -10,7 +10,7 @@ from recall_loop.state.types import ContentType
 
 PIECE_CHARACTERS = 900
 """Characters that an embedder surely reads to their end."""
-# Short lines stand together in one piece until it has so many.
+# Short lines are joined into one piece until it has this many characters.
 _SHORT = 300
 MAX_PIECES = 24
 """Pieces of one record; of a longer text so many are taken, at equal distances."""

@@ -12,7 +12,7 @@ _ENTRY_BYTES = 200
 
 
 class RowMemo(Generic[_T]):
-    """What was read of rows, by rowid; safe for threads.
+    """A thread-safe cache of row contents, by rowid.
 
     It is emptied when it is full: whoever asks for more rows than fit reads them again, and nothing is lost but time.
 
@@ -39,7 +39,7 @@ class RowMemo(Generic[_T]):
             loaded = load(missing)
             found |= loaded
             with self._lock:
-                if changes == self._changes:  # else what was loaded may be older than the change
+                if changes == self._changes:  # otherwise, the loaded row may be older than the change
                     self._keep(loaded)
         return found
 

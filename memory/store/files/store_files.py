@@ -17,16 +17,16 @@ from recall_loop.state.records.records import RECORD_ADAPTER
 
 SIDECAR_FILE = "sidecar.sqlite3"
 SIDECAR_BUILDING_FILE = "sidecar.building.sqlite3"
-# Stands beside a sidecar in which damage was met: the next open for writing examines it.
+# Marks a sidecar in which damage was found: the next open for writing examines it.
 SUSPECT_FILE = "sidecar.suspect"
-# What it says where a text was damaged: both sides have to be compared.
+# Its content if a text was damaged: both sides have to be compared.
 SUSPECT_TEXTS = "texts"
-# For callers from Python, and for those of the command line.
+# For callers from Python, and for users of the command line.
 HOW_TO_READ_ONLY = "with read_only=True (`recall-loop serve` and `mcp`: --read-only)"
 LOCK_FILE = "writer.lock"
 SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
-# A copy of Chroma's database that is being read, and the beginning of the names of folders that are kept aside.
+# A copy of Chroma's database that is being read, and the prefix of folders that are kept aside.
 SALVAGE_FOLDER, ASIDE_FOLDER = "chroma.salvage", "chroma.aside-"
 # Who only looks whether a folder is locked has it for a moment; a writer always waits that long.
 _LOOK_SECONDS, _PAUSE_SECONDS = 0.03, 0.01
@@ -51,7 +51,7 @@ if sys.platform == "win32":
 
     def acquire(stream: BinaryIO) -> None:
         """Lock an open file for as long as it stays open; OSError at once where somebody else has it."""
-        # Bytes far behind the holder's number, so that others can still read it.
+        # Bytes far beyond the holder's process id, so that others can still read it.
         stream.seek(1 << 20)
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
 
@@ -71,7 +71,7 @@ else:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_taken(stream: BinaryIO) -> bool:
-        """Return whether somebody has locked a file."""
+        """Return whether a file is locked."""
         try:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -183,7 +183,7 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 
 _LINES = 3
-# Each counts rows that no write leaves.
+# Each counts rows that no write leaves behind.
 INCOMPLETE_ROWS = {
     "records without a body": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM bodies)",
     "records without vectors": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM vectors)",

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
 _SCHEMES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-# As a folder's name it would hold the password, too.
+# Used as a folder's name, it would contain the password.
 _MISSPELT = re.compile(r"\s*postgres(ql)?:", re.IGNORECASE)
-# As libpq reads it; then with what has to be encoded there: a slash, and a slash before a question mark.
+# As libpq parses it; then the characters that must be encoded: a slash, and a slash before a question mark.
 _LOGIN = re.compile(r"([^/]*)@")
 _LOGINS = (_LOGIN, re.compile(r"([^?]*)@"), re.compile(r"([^:\[]*:(?!\d*(?:[/?,]|$)).*)@"))
 
@@ -68,7 +68,7 @@ def checked_place(place: object, field: str = "path") -> str | Path:
 
 
 def login_of(address: str) -> str:
-    """Return what stands before an address's host: user and password, or no text."""
+    """Return the part before an address's host: user and password, or ""."""
     found = _LOGIN.match(address.partition("://")[2])
     return found[1] if found else ""
 

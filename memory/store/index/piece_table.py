@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Share of the best piece; the rest is the second best one's.
+# Share of the best piece; the rest goes to the second best.
 _BEST = 2 / 3
 
 

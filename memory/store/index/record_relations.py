@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.predicate import Predicate
 
 MOST_OWNERS, MOST_RELATED = 100, 200
-# What has expired is counted by itself and taken off: so each statement is answered by an index, without the rows.
+# Expired records are counted separately and subtracted: each statement is answered from an index, without the rows.
 _COUNTED = ("kind", "user_id", "agent_id")
 _NUMBERS = "SELECT '{column}', r.{column}, {sign}count(*) FROM records r WHERE {where} GROUP BY r.{column}"
 _TIMES = "SELECT '{side}', NULL, {side}(r.created_at) FROM records r WHERE {where}"
@@ -100,7 +100,7 @@ def read_overview(database: Database, predicate: Predicate, moment: int) -> Stor
 def read_relations(database: Database, predicate: Predicate, record: Record) -> RecordRelations:
     """Return the records that a record is connected with, as far as a predicate allows them."""
     quoted = json.dumps(record.id, ensure_ascii=False)
-    # What has the id nowhere in its JSON isn't read; the id may be there for another reason.
+    # Records whose JSON doesn't contain the id aren't read; it may be there for another reason.
     named = "instr(b.record, ?) > 0 AND EXISTS (SELECT 1 FROM json_each(b.record, '$.source_ids') WHERE value = ?)"
     drawn = _ids(database, predicate, "JOIN bodies b ON b.rowid = r.rowid", named, quoted, record.id)
     replaced = _ids(database, predicate, "", "r.superseded_by = ?", record.id)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Counts = NDArray[np.uint16]
 
 
-_MOST = np.iinfo(np.uint16).max
-# From so many words of windows on, the memory that counting them took is given back at once.
+_MAX_COUNT = np.iinfo(np.uint16).max
+# From this many window words on, the memory used for counting them is returned at once.
 _LARGE_WORDS = 1_000_000
 
 
@@ -125,7 +125,7 @@ def _counted(numbers: array[int], lengths: NDArray[np.int32]) -> tuple[NDArray[n
     size = len(lengths)
     keys = np.array(numbers, dtype=np.int64) * size + np.repeat(np.arange(size, dtype=np.int64), lengths)
     unique, counts = np.unique(keys, return_counts=True)
-    return unique, np.minimum(counts, _MOST).astype(np.uint16)
+    return unique, np.minimum(counts, _MAX_COUNT).astype(np.uint16)
 
 
 class IndexRow(NamedTuple):
@@ -155,7 +155,7 @@ class IndexRow(NamedTuple):
     window_tokens: str
 
 
-# Columns whose values are kept as numbers, and which predicates test: `session_place` to `complexity_level`.
+# Numeric columns that predicates test: `session_place` to `complexity_level`.
 CODED_COLUMNS = IndexRow._fields[IndexRow._fields.index("session_place") : IndexRow._fields.index("score")]
 NO_TIME = np.iinfo(np.int64).min
 NO_END = np.iinfo(np.int64).max

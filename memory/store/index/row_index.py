@@ -55,7 +55,7 @@ class RowIndex:
         self.codes = codes
         self.columns = parts[0][0]
         self.head = len(self.columns.rowids)
-        # Each part's terms with the position of its first row; there are at most two parts.
+        # Terms of each part with the position of its first row; there are at most two parts.
         self._terms = list(zip((0, self.head), (terms for _, terms in parts), strict=False))
         for columns, _ in parts[1:]:
             self.columns = self.columns.joined(columns)
@@ -143,7 +143,7 @@ class RowIndex:
         columns = self.columns
         if tests.as_of is None:
             return np.ones(len(self.alive), dtype=bool) if tests.superseded else ~columns.superseded
-        there = columns.times <= tests.as_of  # also what has no time
+        there = columns.times <= tests.as_of  # including rows without a time
         return there if tests.superseded else there & (columns.until > tests.as_of)
 
     def frequency(self, stem: str) -> int:
@@ -196,7 +196,7 @@ class RowIndex:
         own = np.zeros((len(positions), len(wanted)))
         window = np.zeros((len(positions), len(wanted)))
         for start, terms in self._terms:
-            local = (positions - start).astype(np.int32)  # as postings are: or each would be copied to be searched
+            local = (positions - start).astype(np.int32)  # the type of postings: otherwise each would be copied
             for column, stem in enumerate(wanted):
                 posting = terms.posting(stem)
                 if posting is None:

@@ -24,7 +24,7 @@ from recall_loop.memory.store.tables.database import (
     ids_json,
 )
 from recall_loop.memory.store.tables.predicate import UNEXPIRED
-from recall_loop.memory.store.tables.record_queries import Row, rows_beside
+from recall_loop.memory.store.tables.record_queries import Row, window_neighbours
 from recall_loop.memory.store.tables.trajectory_predicate import score_sql, text_sql
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ FROM records r JOIN bodies b ON b.rowid = r.rowid
 WHERE r.tenant || '' = ? AND r.rowid {AMONG_ROWS}"""
 
 
-# The share of a record's blocks that is no text: reasoning, tool use and tool results (SEARCH-5).
+# The share of a record's blocks that is not speech: reasoning, tool use and tool results (SEARCH-5).
 _ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
  (SELECT coalesce(sum(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0.0e0
    ELSE length(json_extract(p.value, '$.text')) END) / nullif(sum(length(json_extract(p.value, '$.text'))), 0), 0)
   FROM json_each(b.record, '$.blocks') p) END"""
-# Columns for the filters of trajectories; nothing is parsed for other records.
+# Columns for the filters of trajectories; for other records nothing is parsed.
 _OF_RUNS = ", ".join(
     f"CASE WHEN r.kind = 'trajectory' THEN {part} END"
     for part in (
@@ -101,12 +101,12 @@ def next_expiry(sidecar: Database, tenant: str, moment: int) -> int | None:
     return None if found is None else int(found)
 
 
-def read_rows_beside(sidecar: Database, rowids: NDArray[np.int64]) -> set[int]:
+def read_window_neighbours(sidecar: Database, rowids: NDArray[np.int64]) -> set[int]:
     """Return the messages in whose windows some rows may stand."""
     if not len(rowids):
         return set()
     with sidecar.reading() as connection:
-        return rows_beside(connection, rowids)
+        return window_neighbours(connection, rowids)
 
 
 def matching_rowids(

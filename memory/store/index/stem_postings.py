@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Database
 
 # Each is a statement.
-_MOST_STEMS = 400
-# Rows that are read to see whether a word is a row's own or a neighbour's.
-_MOST_LOOKED_AT = 64
+_MAX_STEMS = 400
+# Rows that are read to see whether a word is in the row's own text or a neighbour's.
+_MAX_ROWS_READ = 64
 
 
 class StemPostings:
@@ -46,7 +46,7 @@ class StemPostings:
         """Return allowed rowids by the sum of their stems' weights; see `View.top_by_stems`."""
         allowed, facets = self._cache.selection(self._predicate), self._narrowing()
         total = np.zeros(len(allowed))
-        for stem, weight in weights[:_MOST_STEMS]:
+        for stem, weight in weights[:_MAX_STEMS]:
             try:
                 having = self._cache.posting(facets, encode_token(stem))
             except LexicalIndexError:
@@ -84,7 +84,7 @@ class StemPostings:
             except LexicalIndexError:
                 having = rows[:0]
             within = having[find_sorted(rows, having)[1]]
-            own = row_queries.has_own_stem(self._database, within[:_MOST_LOOKED_AT], stem)
+            own = row_queries.has_own_stem(self._database, within[:_MAX_ROWS_READ], stem)
             found[stem] = len(within) if own else 0
         return found
 

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.index.vectors import VectorTable
     from recall_loop.memory.store.tables.database import Database
 
-# Below this share of all rows, and up to so many rows, comparing them all is cheaper than masking.
+# Below this share of all rows, and up to this many rows, comparing them all is cheaper than masking.
 _SMALL_SHARE = 0.1
 _SMALL_ROWS = 20_000
-# Above this share hardly anything is masked: no more is fetched than is wanted.
+# Above this share hardly anything is masked: no more is fetched than wanted.
 _ALL = 0.98
 _NEXT_FACTOR = 5
 _LEAST_FETCH = 100
-_MOST_FETCH = 4_000
+_MAX_FETCH = 4_000
 _CHUNK = 10_000
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-# Of many values only those are sorted that are as high as the best of some block of so many.
+# Of many values, only those at least as high as the best of some block of this size are sorted.
 _BLOCK = 32
 # Products of unit vectors may be off by this share of the query's length.
 _ROUNDING = 1e-5
@@ -99,7 +99,7 @@ def top_positive_positions(
     """Return the positions of the `wanted` highest values above 0 of allowed rows, as `top_positions` does."""
     whole = allowed.all()
     positions = _high_positions(values, wanted) if whole and len(values) > _BLOCK * wanted else _NONE
-    # Where few rows have any of the words, all the others are as high as the least that is taken.
+    # Where few rows have any of the words, all others tie with the lowest value that is taken.
     if not len(positions) or len(positions) > len(values) // 2 or not values[positions].all():
         positions = np.flatnonzero(values > 0 if whole else (values > 0) & allowed)
     return positions[top_positions(values[positions], rowids[positions], wanted)]
@@ -157,8 +157,8 @@ def _masked(
     share = len(allowed) / max(total, 1)
     if share < _SMALL_SHARE and len(allowed) <= _SMALL_ROWS:
         return found
-    # Never fewer than a hundred, so that equal distances at the cut go by rowid.
-    fetch = min(_MOST_FETCH, max(_LEAST_FETCH, wanted if share > _ALL else int(wanted / share * 2)))
+    # Never fewer than a hundred, so that ties at the cut are broken by rowid.
+    fetch = min(_MAX_FETCH, max(_LEAST_FETCH, wanted if share > _ALL else int(wanted / share * 2)))
     open_queries = list(range(len(queries)))
     while open_queries and total:
         hits = chroma.nearest(queries[open_queries], min(fetch, total))
@@ -168,9 +168,9 @@ def _masked(
             numbers = np.array([rowid for _, rowid in ordered], dtype=np.int64)
             found[query] = numbers[find_sorted(allowed, numbers)[1]][:wanted].tolist()
         open_queries = [query for query in open_queries if len(found[query]) < wanted]
-        if fetch >= min(total, _MOST_FETCH):
+        if fetch >= min(total, _MAX_FETCH):
             break
-        fetch = min(fetch * _NEXT_FACTOR, _MOST_FETCH)
+        fetch = min(fetch * _NEXT_FACTOR, _MAX_FETCH)
     return found
 
 

@@ -41,9 +41,9 @@ def dot_products(queries: Floats, rows: Floats) -> Floats:
 
 
 _Float = TypeVar("_Float", bound="np.floating[Any]")
-# Gathering a row's vector takes about so many times as long as comparing it.
+# Gathering a row's vector takes about this many times as long as comparing it.
 _GATHERING = 6
-# So many rows are gathered at once to be compared with one query.
+# This many rows are gathered at once to be compared with one query.
 _CHUNK = 4_096
 
 

@@ -173,7 +173,7 @@ class View:
             raise InvalidInputError("vectors", queries.shape, f"an array [q, {self._source.dimension}]")
         allowed = self.rowids()
         wanted = min(limit, len(allowed))
-        # Asked for first: what isn't among them by now, Chroma has.
+        # Queried first: Chroma has every record that is not among these.
         unsent = self._source.connection.unsent_rowids(self.predicate.tenant)
         late = np.isin(allowed, np.asarray([] if unsent is None else unsent, dtype=np.int64))
         sent, found = allowed[~late], list[list[int]]([[] for _ in queries])

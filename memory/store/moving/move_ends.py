@@ -21,7 +21,7 @@ from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, Stor
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Database
 
-# Nobody takes a folder for a store before its sidecar has its name.
+# A folder isn't recognised as a store before its sidecar has its name.
 MOVING_FILE = "sidecar.moving.sqlite3"
 FRESH_PLACE = "a place without a store: a new folder, or an address with a schema of its own"
 
@@ -45,7 +45,7 @@ def held_source(place: Path | str) -> Iterator[Database]:
     with closing(PostgresDatabase(address, create=False)) as schema, schema.exclusive(None):
         _check_source(schema, str(address), damaged=False)
         yield schema
-        with schema.transaction():  # fails where the connection was lost, and the lock with it
+        with schema.transaction():  # fails if the connection, and with it the lock, was lost
             pass
 
 
@@ -63,7 +63,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 def _check_source(database: Database, place: str, damaged: bool) -> None:
     if MOVING_META_KEY in database.meta():
-        raise StoreUnavailableError(f"{place}: a move to it has not ended; finish that one first")
+        raise StoreUnavailableError(f"{place}: an earlier move to it is unfinished; finish that one first")
     marker = marker_of(database)
     if marker:
         refuse_newer(marker, place)
@@ -97,7 +97,7 @@ def held_target(place: Path | str, source: Database) -> Iterator[Database]:
         return
     address = PostgresAddress.parse(place)
     with closing(PostgresDatabase(address)) as schema:
-        # By whatever address: the source's lock would be waited for, which is held here.
+        # Compared by id, since addresses may differ: locking would wait for the lock that the source holds here.
         if marker_of(schema).get("store") == marker_of(source)["store"]:
             raise InvalidInputError("target", str(address), FRESH_PLACE)
         with schema.exclusive(None):

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Database
 
 MoveProgress = Callable[[str, int], None]
-"""Told the table that is being copied, and how many rows were copied until then."""
+"""Called with the table that is being copied and the number of rows copied so far."""
 _TENANTS = "SELECT tenant, version FROM tenants ORDER BY tenant"
-# Noted for good: what the target is a copy of.
+# Noted permanently: which store the target is a copy of.
 _MOVED = "moved_from"
 _OWN_NOTES = frozenset(
     [MOVING_META_KEY, RE_EMBEDDING_META_KEY, _MOVED, COMMIT_META_KEY, LOCATION_META_KEY, "store", "generation"]
@@ -106,7 +106,7 @@ def _check_server(url: str) -> None:
     try:
         await_answer(ChromaServer(url))
     except OSError as error:
-        words = "Chroma's server gives no answer; nothing was copied"
+        words = "the Chroma server doesn't answer; nothing was copied"
         raise StoreUnavailableError(f"{url}: {words} ({error})", told=words) from error
 
 
@@ -139,8 +139,8 @@ class _Moving:
         known = self._target.meta()
         found = json.loads(known.get(MOVING_META_KEY, "null"))
         if found is not None and found["from"] != fresh["from"]:
-            raise InvalidInputError("target", place, "a place without a part of another store that was moved there")
-        if known and found is None:  # it was cut off before its index of vectors was there, or it holds a store
+            raise InvalidInputError("target", place, "a place without parts of another store that was moved there")
+        if known and found is None:  # it was interrupted before its vector index existed, or it holds a store
             same = self._source.fetch(_TENANTS) == self._target.fetch(_TENANTS)
             if json.loads(known.get(_MOVED, "null")) != fresh or not same:
                 raise InvalidInputError("target", place, FRESH_PLACE)

@@ -14,7 +14,7 @@ from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, UNINDEXE
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Parameters
 
-# Literals and quoted names are left as they are; `::` is a cast, no name of a mark.
+# Literals and quoted names are unchanged; `::` is a cast, not the name of a mark.
 _PARTS = re.compile(
     rf"(?P<literal>'(?:[^']|'')*'|\"[^\"]*\")|(?P<rows>(?:NOT )?{re.escape(AMONG_ROWS)})"
     rf"|(?P<texts>(?:NOT )?{re.escape(AMONG)})|(?P<mark>\?)|(?<!:):(?P<name>[a-z_]+)|(?P<percent>%)"
@@ -80,7 +80,7 @@ def without_nul(text: str) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Return whether a text can stand in PostgreSQL at all: what can't is nobody's id."""
+    """Return whether PostgreSQL can store a text: otherwise it isn't any record's id."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

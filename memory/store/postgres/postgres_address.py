@@ -14,7 +14,7 @@ from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_SCHEMA = "recall_loop"
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
-# What both libpq and the pool of readers can read.
+# What both libpq and the readers' pool can parse.
 _SECONDS = re.compile(r"[+-]?\d{1,9}(\.\d*)?")
 _PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")
 _SCHEMA = "schema="
@@ -23,7 +23,7 @@ _ENCODED = "in a user and a password @ as %40, ? as %3F, / as %2F, : as %3A and 
 CONNECT_SECONDS = 10
 # A chunk of a thousand long records is embedded under its tenant's lock.
 LOCK_SECONDS = 120
-# A process whose machine has vanished gives its locks back after about a minute.
+# Locks of a process whose machine has vanished are released after about a minute.
 _KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 
 

@@ -19,14 +19,14 @@ from recall_loop.state.attribute_filters import JsonScalar, split_path
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
 
-# An entry of an index has at most 2,700 bytes.
+# An index entry has at most 2,700 bytes.
 _CHARACTERS = 200
 _KEY = "attribute_key(CAST(? AS JSONB))"
-# The keys of a kind of value begin with a letter of its own: numbers n, texts s.
+# Keys begin with a letter for the kind of value: n for numbers, s for texts.
 _ENDS = {"n": "o", "s": "t"}
 _SIGNS = {"gt": ">=", "gte": ">=", "lt": "<=", "lte": "<="}
 
-# A number's key is that of its double, whose bits sort as it does, those of a negative one turned round.
+# A number's key is that of its double, whose bits sort like it, inverted for negative ones.
 ATTRIBUTE_KEYS = f"""
 CREATE FUNCTION double_of(number numeric) RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number > 1.7976931348623157e308 THEN 'Infinity' WHEN number < -1.7976931348623157e308 THEN '-Infinity'

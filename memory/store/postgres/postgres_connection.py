@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.tables.database import Parameters
 
-# What each connection sees; those that are not here see all tenants, as they were opened.
+# The tenant that each connection sees; connections that aren't here see all tenants, as they were opened.
 _SEEN: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 _ROWIDS = "SELECT nextval('rowids') FROM generate_series(1, %s)"
 

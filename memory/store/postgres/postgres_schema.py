@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from recall_loop.memory.store.postgres.postgres_attributes import ATTRIBUTE_KEYS
 
-# Tables with a column `tenant`, whose rows only that tenant's connections see (HOST-5).
+# Tables with a column `tenant`, whose rows are visible only to that tenant's connections (HOST-5).
 GUARDED = (
     *("tenants", "records", "memberships", "deleted", "versions"),
     *("bodies", "vectors", "tokens", "pieces", "record_tags", "fts", "attribute_values", "recalls"),
 )
-# Parts of a record get its tenant when they are written.
+# The parts of a record get its tenant when they are written.
 _PARTS = ("bodies", "vectors", "tokens", "pieces", "record_tags", "fts", "recalls")
 TENANT_SETTING = "recall_loop.tenant"
-# The values of the setting: all, or one, whose name follows.
+# Values of the setting: all tenants, or one, whose name follows.
 ALL_TENANTS, ONE_TENANT = "*", "="
 _TEXT = 'text COLLATE "C"'
 
-# JSONB can't hold a NUL character, which a record's JSON has escaped: U+FFFD stands for it.
+# JSONB can't hold a NUL character, which a record's JSON escapes: U+FFFD replaces it.
 _FUNCTIONS = rf"""
 CREATE FUNCTION json_of(body text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN strpos(body, '\u0000') = 0 THEN CAST(body AS jsonb)
@@ -60,7 +60,7 @@ CREATE FUNCTION is_visible(tenant text) RETURNS boolean LANGUAGE sql STABLE PARA
 RETURN current_setting('{TENANT_SETTING}', true) IN ('{ALL_TENANTS}', '{ONE_TENANT}' || tenant);
 """
 
-# A count that comes while its record is being deleted waits for the end of that, and fails: nothing of it stays.
+# A count that arrives while its record is being deleted waits for the deletion, and fails: nothing of it stays.
 _RECALLS = f"""
 CREATE TABLE recalls (
   rowid bigint PRIMARY KEY REFERENCES records ON DELETE CASCADE, times bigint NOT NULL, last_at bigint NOT NULL,
@@ -145,7 +145,7 @@ CREATE TABLE postings (rowid bigint PRIMARY KEY, words bigint[] NOT NULL);
 CREATE INDEX postings_words ON postings USING gin (words);
 """
 
-# A claim (`memory/store/shared/outbox.py`) is of a key: it passes from a record to its deletion, and back.
+# A claim (`memory/store/shared/outbox.py`) belongs to a key: it passes from a record to its deletion, and back.
 _TRIGGERS = """
 CREATE FUNCTION note_membership() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -214,8 +214,8 @@ CREATE TRIGGER leaves AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTION note
 CREATE TRIGGER leaves_parts AFTER DELETE ON records FOR EACH ROW EXECUTE FUNCTION forget_parts();
 """
 
-# Whoever connects sees nothing until the setting names a tenant, or all. The owner of the tables is no exception; a
-# superuser is, so that a service should not connect as one. `postings` has no words, only their hashes: an inverted
+# A connection sees nothing until the setting names a tenant, or all. This holds for the owner of the tables, but not
+# for a superuser: a service should not connect as one. `postings` has no words, only their hashes: an inverted
 # index can't be used behind a policy.
 _POLICY = """
 ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
@@ -229,8 +229,8 @@ _POLICIES = "".join(_POLICY.format(table=table) for table in GUARDED) + "".join(
 
 DDL = _FUNCTIONS + ATTRIBUTE_KEYS + _TABLES + _RECALLS + _TRIGGERS + _POLICIES
 
-# Made while everything is embedded again, and dropped afterwards. No key refers to `records`: to drop it would lock
-# them against readers.
+# Created while everything is embedded again, and dropped afterwards. No key refers to `records`: dropping it would lock
+# out readers.
 _REEMBEDDED = f"""
 CREATE TABLE reembedded (
   rowid bigint PRIMARY KEY, target {_TEXT} NOT NULL, checksum bigint NOT NULL,
@@ -242,5 +242,5 @@ ALTER TABLE reembedded ALTER own SET STORAGE EXTERNAL, ALTER tokens SET STORAGE 
 _GUARDED_STAGING = _REEMBEDDED + _POLICY.format(table="reembedded") + _BELONGS.format(table="reembedded")
 STAGING = tuple(statement for statement in _GUARDED_STAGING.split(";\n") if statement.strip())
 
-# Recalls were counted by no store before.
+# Earlier versions counted no recalls.
 UPGRADE_6_TO_7 = (_RECALLS, _POLICY.format(table="recalls"), _BELONGS.format(table="recalls"))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Parameters
     from recall_loop.memory.store.tables.upgrades import Upgrade
 
-# Others' writes are seen within this time, this process's own at once.
+# Other processes' writes are seen within this time, this process's own at once.
 _FRESH_SECONDS = 0.05
 _LOG = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class PostgresDatabase(Database):
         if self.read_only or not create:
             raise NoStoreError(f"{self.address}: no store there")
         with self.exclusive(None), self.transaction() as connection:
-            if not self.has_table("meta"):  # another process may have made it
+            if not self.has_table("meta"):  # another process may have created it
                 known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
                 if not connection.execute(known, (self.address.schema,)).fetchone():
                     connection.raw.execute(f'CREATE SCHEMA "{self.address.schema}"')
@@ -186,13 +186,13 @@ class PostgresDatabase(Database):
             return body
         found = None if self.other_side is None else self.other_side(rowid)
         if found is None:
-            # PostgreSQL has its own means to prevent and mend that.
+            # PostgreSQL has its own means to prevent and repair that.
             raise DatabaseDamagedError(f"the record of row {rowid} is damaged in PostgreSQL: restore it from a backup")
         return found
 
     def mark_suspect(self, *, texts: bool = True) -> None:
-        """Log that damage was met: no process opens the store alone, so that none repairs it at its opening."""
-        _LOG.error("damage was met in %s (%s)", self.address, "texts" if texts else "tables")
+        """Log that damage was found: no process opens the store alone, so that none repairs it at its opening."""
+        _LOG.error("found damage in %s (%s)", self.address, "texts" if texts else "tables")
 
     def compact(self) -> None:
         """Have PostgreSQL give the space of deleted rows back to its tables."""
@@ -211,6 +211,6 @@ def _is_broken(error: StoreUnavailableError) -> bool:
     from psycopg_pool import PoolClosed, PoolTimeout
 
     cause = error.__cause__
-    if isinstance(cause, PoolClosed | PoolTimeout):  # closed for good, or waited for long enough
+    if isinstance(cause, PoolClosed | PoolTimeout):  # closed for good, or waited long enough
         return False
     return isinstance(cause, psycopg.OperationalError) and cause.sqlstate in (None, "57P01", "57P02", "57P03")

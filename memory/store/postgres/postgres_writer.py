@@ -51,7 +51,7 @@ class PostgresWriter:
             raise StoreReadOnlyError("the store is open for reading only")
         if self._connection is not None and self._connection.closed:
             self._connection = None
-        if self._connection is None and self._held:  # until the last lock that it had is given up
+        if self._connection is None and self._held:  # until the last of its locks is released
             raise StoreUnavailableError("the connection to PostgreSQL was lost during a write; nothing was written")
         if self._connection is None:
             self._connection = psycopg.connect(self._address.url, **self._options)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 
-# Searches of one process that read at the same time; the rest wait their turn.
-_MOST_READERS = 8
-# PostgreSQL restarts within less. An address with a `connect_timeout` names another time.
+# Concurrent searches of one process; the rest wait their turn.
+_MAX_READERS = 8
+# PostgreSQL restarts faster than this. An address with a `connect_timeout` sets another time.
 AWAY_SECONDS = 3.0
-# Once somebody has waited in vain, the next need not find out by waiting as long.
+# After one caller has waited in vain, the next ones need not wait as long.
 _SECONDS_WHILE_AWAY = 0.5
-# So often who waits has the pool try to connect, which by itself would pause for longer and longer.
+# At this interval a waiting caller makes the pool connect, which by itself would pause longer and longer.
 _TRY_SECONDS = 1.0
-# For so long the pool itself goes on trying.
+# For this long, the pool keeps trying by itself.
 _RECONNECT_SECONDS = 0.25
 
 
@@ -49,7 +49,7 @@ class ReaderPool:
             address.url,
             kwargs=options,
             min_size=1,
-            max_size=_MOST_READERS,
+            max_size=_MAX_READERS,
             open=False,
             name="recall-loop",
             reconnect_timeout=_RECONNECT_SECONDS,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
-_MOST = 10_000
+_MAX_ANSWERS = 10_000
 
 
 class RecentAnswers(Generic[Answer]):
@@ -23,15 +23,15 @@ class RecentAnswers(Generic[Answer]):
         self._known: dict[str, tuple[float, Answer]] = {}
 
     def get(self, name: str, ask: Callable[[], Answer]) -> Answer:
-        """Return what is known, or what `ask` says."""
+        """Return the known answer, or the result of `ask`."""
         now, writes = time.monotonic(), self._writes
         found = self._known.get(name)
         if found is not None and now < found[0]:
             return found[1]
         answer = ask()
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_ANSWERS:
             self._known.clear()
-        if writes == self._writes:  # else it may be from before that write
+        if writes == self._writes:  # otherwise, it may be from before that write
             self._known[name] = (now + self._seconds, answer)
         return answer
 

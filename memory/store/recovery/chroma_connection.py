@@ -104,7 +104,7 @@ class ChromaConnection(ChromaLink):
                 self.degrade(error)
 
     def prepare(self) -> None:
-        """Before a write: open a Chroma that was left unopened, try a failed one again, and finish what is pending.
+        """Before a write: open a Chroma that was left unopened, retry a failed one, and send pending rows.
 
         Raises:
             StoreUnavailableError: Chroma still fails; nothing is written.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
-# What makes vectors comparable.
+# The keys that make vectors comparable.
 _OF_VECTORS = ("fingerprint", "dimension", "metric")
 
 
@@ -87,7 +87,7 @@ def _moved(files: OpenStoreFiles, location: ChromaLocation) -> bool:
 
 
 def _unfit(files: OpenStoreFiles, location: ChromaLocation) -> str | None:
-    """Return what is wrong with Chroma's files, before they are opened, or None."""
+    """Return the damage of Chroma's files, before they are opened, or None."""
     if not isinstance(location, Path):
         return None
     if not location.is_dir() or not (location / CHROMA_DATABASE).exists():
@@ -151,7 +151,7 @@ def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, foun
         flush_pending(database, chroma)
     if not is_equal(database, chroma):
         return "had other records than the sidecar"
-    if found != marker:  # an upgrade of the sidecar, and a compaction that was cut off, leave Chroma's rows as they are
+    if found != marker:  # an upgrade of the sidecar, or an interrupted compaction, leaves Chroma's rows unchanged
         chroma.mark_complete(marker)
     if found["generation"] != marker["generation"]:
         record_repair(files.repairs, f"{files.path}: a compaction was cut off: compact the store again")

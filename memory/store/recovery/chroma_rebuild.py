@@ -56,9 +56,9 @@ def rebuild_chroma(
 
     Args:
         files: the open files of the store.
-        embedder: embeds what is taken over.
+        embedder: embeds the records that are taken over.
         progress: called with (records done, records in all) for each chunk.
-        why: what was wrong, for the note of a repair; None = nothing, it was asked for.
+        why: the damage, for the note of a repair; None = none, it was requested.
 
     Raises:
         ChromaError: Chroma or the disk fails; the old one stays.

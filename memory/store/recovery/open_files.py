@@ -105,7 +105,7 @@ class OpenStoreFiles:
                 stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)
                 self.database.set_meta({_ENDED: _CLOSED, _FILES: files, _STAMP: stamp})
         except (OSError, StoreUnavailableError) as error:
-            # The next open then tries the files first.
+            # The next open then checks the files first.
             _LOG.warning("%s: a clean shutdown could not be recorded: %s", self.path, error)
         finally:
             self.database.close()

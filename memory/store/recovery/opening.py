@@ -23,7 +23,7 @@ from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import send_all_again
-from recall_loop.memory.store.shared.restored_copy import give_own_identity, notes_location
+from recall_loop.memory.store.shared.restored_copy import notes_location, separate_restored_copy
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths, indexed_paths
 from recall_loop.memory.store.tables.changes import marker_of
@@ -82,7 +82,7 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
     given, read_only = how.server, how.read_only
     elsewhere = given is not None and given.collection is not None
     check_path(path, create=how.create, read_only=read_only, elsewhere=elsewhere)
-    path = Path(os.path.realpath(path))  # it stays this one, wherever the process or a link may go
+    path = Path(os.path.realpath(path))  # it keeps this value, wherever the process or a link goes
     if read_only:
         files = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:
@@ -120,7 +120,7 @@ def _open_schema(address: str, embedder: Embedder, how: OpenOptions) -> OpenSche
             _note_server(files, how.server, move=how.move)
             before = marker_of(database)["generation"]
             _check_marker(files, embedder, re_embed=how.re_embed, progress=how.progress)
-            give_own_identity(database)
+            separate_restored_copy(database)
             if marker_of(database)["generation"] != before:
                 with database.transaction() as connection:
                     send_all_again(connection)
@@ -211,9 +211,9 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
     if read_only and not found and other_half:
         raise StoreUnavailableError(f"{path}: the sidecar is missing; open it once for writing to rebuild it")
     if not found and not other_half and (read_only or not create):
-        raise NoStoreError(f"{path}: no store there; `MemoryStore.open` and `recall-loop add` make one")
+        raise NoStoreError(f"{path}: no store there; `MemoryStore.open` and `recall-loop add` create one")
     if not found and not other_half and (path / "__init__.py").exists():
-        # `--store ./memory` in a checkout would write among the sources.
+        # `--store ./memory` in a checkout would write into the sources.
         raise StoreUnavailableError(f"{path}: holds the source of a Python package; name another folder for the store")
 
 
@@ -277,7 +277,7 @@ def _check_marker(
         raise kind(f"{files.place}: the store was never finished; open it once for writing")
     refuse_newer(marker, files.place)
     embeds = re_embed and marker["fingerprint"] != embedder.fingerprint
-    if not embeds:  # before anything is upgraded: who can't open it leaves it to the version that can
+    if not embeds:  # before anything is upgraded: if this version can't open it, the right version still can
         check_embedder(files.place, marker, embedder)
     if not files.read_only:
         upgrade_tables(files.database)
@@ -309,7 +309,7 @@ def _check_files(files: OpenStoreFiles, folder: Path) -> None:
     if not (folder / CHROMA_DATABASE).exists():
         raise ChromaError("Chroma's files are missing; open the store once for writing")
     state = files.chroma_files_state()
-    # Trying once is enough: what a writer has opened since, it has tried itself.
+    # Checking once is enough: files opened since by a writer were checked by it.
     if state == "changed" or (state == "open" and not files.unclean_shutdown and not vector_files_readable(folder)):
         raise ChromaError("Chroma's files are damaged; open the store once for writing")
     files.unclean_shutdown = files.unclean_shutdown or state == "open"

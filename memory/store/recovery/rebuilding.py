@@ -35,7 +35,7 @@ from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY, Lex
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.staged_vectors import StagedVectors, forget_unfit
-from recall_loop.memory.store.write.taking_over import drafts_of, note_state, set_commit
+from recall_loop.memory.store.write.taking_over import note_state, prepare_rows, set_commit
 from recall_loop.text.words.tokens import WORDS_VERSION
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def rebuild_sidecar(
         set_commit(database, max((row.commit_number for row in rows), default=0), deleted)
         dimension = int(marker["dimension"])
         for _, part in _chunks(rows):
-            drafts = drafts_of(part, damaged)
+            drafts = prepare_rows(part, damaged)
             write_records(database, embedder, dimension, drafts)
             note_state(database, drafts, part)
         database.set_meta({**marker, **notes, WORDS: str(WORDS_VERSION)})
@@ -153,7 +153,7 @@ def remove_leftovers(store: Path) -> None:
     for file in quarantined_sidecars(store):
         file.unlink()
     remove_building(store / SIDECAR_BUILDING_FILE)
-    for folder in (store / OLD_FOLDER, *chroma_files.folders_aside(store)):
+    for folder in (store / OLD_FOLDER, *chroma_files.kept_folders(store)):
         chroma_files.remove_path(folder)
 
 
@@ -166,7 +166,7 @@ _UNEQUAL = """SELECT (SELECT count(*) FROM records WHERE rowid NOT IN (SELECT id
 
 
 def check_lexical_index(database: SqliteDatabase) -> str | None:
-    """Return what is wrong with the lexical index, or None. Takes SQLite's write lock, and changes nothing.
+    """Return the damage of the lexical index, or None. Takes SQLite's write lock, and changes nothing.
 
     Raises:
         StoreUnavailableError: SQLite fails otherwise.

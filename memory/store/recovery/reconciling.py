@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _PAGE = 1_000
 _NAMED = 5
-# Set while a merge is under way: the keys of records that are taken over, and of those that are erased.
+# Set while a merge is in progress: the keys of records that are taken over, and of those that are erased.
 _UNDER_WAY = "merging"
-# Other processes know versions of tenants that a sidecar put back counts up to once more.
+# Other processes know tenant versions that a restored sidecar would count up to again.
 _LEAP = 1_000_000
 
 _KNOWN = f"""SELECT r.key, r.rowid, r.revision, r.commit_number, r.checksum, {{bytes}}
@@ -63,7 +63,7 @@ class Merge:
     damaged: list[str] = field(default_factory=list)
 
     def words(self) -> str | None:
-        """Return what was done, in words for `repairs`; None where nothing was."""
+        """Return the repairs in words, for `repairs`; None if there were none."""
         named = ", ".join(self.damaged[:_NAMED])
         said = {
             "records taken over from Chroma, which had them newer or whole, without the versions of these changes that "
@@ -192,7 +192,7 @@ def _planned(database: Database, chroma: ChromaIndex, report: Merge) -> _Plan:
         bury(connection, deleted)
     deleted = dict(database.fetch("SELECT key, commit_number FROM tombstones"))
     plan = _Plan(commit=max([last_commit(database), *deleted.values()]))
-    # What a crash cut off was decided by numbers that are raised since.
+    # Numbers that have been raised since decided about interrupted writes.
     plan.take, erased = json.loads(database.meta().get(_UNDER_WAY, "[[], []]"))
     decided = {*plan.take, *erased}
     mended, seen = _mend_texts(database, chroma), set[bytes]()

@@ -1,4 +1,4 @@
-"""Sending what the sidecar holds to Chroma: what is pending, or everything; and the marker of both sides (STORE-4).
+"""Sending rows of the sidecar to Chroma: pending ones, or all; and the marker of both sides (STORE-4).
 
 The sidecar is the commit point. What it holds as pending or as a tombstone may or may not have
 reached Chroma; sending it again is harmless, so that repair is simply the rest of the write.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ProgressCallback = Callable[[int, int], None]
 CHUNK = 256
-# The version of the stems in a sidecar, which is no concern of Chroma's.
+# The version of the stems in a sidecar, which doesn't affect Chroma.
 WORDS = "words"
 
 _TEXTS = """SELECT r.rowid, r.key, r.id, r.checksum, {bytes} FROM records r JOIN bodies b ON b.rowid = r.rowid
@@ -62,7 +62,7 @@ def new_marker(embedder: Embedder) -> dict[str, str]:
 
 
 def has_current_words(database: Database) -> bool:
-    """Tell whether the stems of a sidecar's records are those of this version."""
+    """Return whether the stems of a sidecar's records are those of this version."""
     return database.meta().get(WORDS) == str(WORDS_VERSION)
 
 

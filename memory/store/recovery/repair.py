@@ -62,7 +62,7 @@ def open_writable_sidecar(
 
 
 def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
-    """Look closely at a sidecar in which damage was met; rebuild its lexical index if that is all.
+    """Examine a sidecar in which damage was found; rebuild its lexical index if nothing else is damaged.
 
     Raises:
         DatabaseDamagedError: it is malformed.

@@ -177,9 +177,9 @@ class StoreSession:
                     self._follow_generation()
                     yield
             except StoreUnavailableError as error:
-                if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
+                if not isinstance(error.__cause__, ChromaError):  # the connection notes those itself
                     failed = FailedWrite(*(f"the last write failed: {one}" for one in (error.told, error)))
-                    if failed != self.failed_write:  # who tries again gets the error each time, and the log has it once
+                    if failed != self.failed_write:  # a repeated call gets the error each time, but the log has it once
                         _LOG.warning("%s: %s", self.files.place, failed.detail)
                     self.failed_write = failed
                 raise
@@ -187,7 +187,7 @@ class StoreSession:
 
     def add_recalls(self, rows: Sequence[RecallRow]) -> None:
         """Add to how often records were recalled; raises as `exclusive`, and nothing is written then."""
-        with self.exclusive([]), self.database.transaction() as connection:  # whoever holds all tenants is alone
+        with self.exclusive([]), self.database.transaction() as connection:  # whoever locks all tenants is alone
             add_recalls(connection, rows)
 
     def repair_lexical_index(self) -> None:

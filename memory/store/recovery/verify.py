@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
     from recall_loop.memory.store.tables.database import Database
 
-# Each counts rows that stand alone.
+# Each counts orphaned rows.
 _ALONE = {
     **store_files.INCOMPLETE_ROWS,
     **store_files.SURPLUS_ROWS,
@@ -62,8 +62,8 @@ class VerificationReport:
     """The findings of a verification.
 
     Attributes:
-        findings: what is wrong, a line each; empty if the store is sound.
-        notes: what is worth knowing and not wrong.
+        findings: the damage, a line each; empty if the store is sound.
+        notes: remarks that aren't damage.
         records: records in the sidecar; None if it can't be read.
         chroma_rows: rows in Chroma; None if it can't be read.
     """
@@ -145,7 +145,7 @@ def verify_open(opened: OpenStoreFiles | OpenSchema, link: ChromaConnection | Sh
 def _verify(report: _Findings, files: OpenStoreFiles | OpenSchema, chroma: ChromaIndex | None) -> None:
     database = files.database
     try:
-        if isinstance(database, SqliteDatabase) and not _file_is_whole(report, database):
+        if isinstance(database, SqliteDatabase) and not _is_file_intact(report, database):
             return
         if not _marker_is_known(report, database, str(files.place)):
             return
@@ -164,7 +164,7 @@ def _verify(report: _Findings, files: OpenStoreFiles | OpenSchema, chroma: Chrom
         report.findings.append(str(error))
 
 
-def _file_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
+def _is_file_intact(report: _Findings, database: SqliteDatabase) -> bool:
     with database.reading() as connection:
         found = store_files.malformed_pages(connection)
     if found:
@@ -195,7 +195,7 @@ def _rows(report: _Findings, database: Database) -> None:
         for words, query in _ALONE.items():
             try:
                 count = connection.execute(query).fetchone()[0]
-            except sqlite3.OperationalError as error:  # a table of the full-text index is gone
+            except sqlite3.OperationalError as error:  # a table of the full-text index is missing
                 report.findings.append(f"{words} can't be counted: {error}")
                 continue
             if count:
@@ -255,7 +255,7 @@ def _leftovers(report: _Findings, path: Path) -> None:
 
 def _chroma(report: _Findings, database: Database, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
     if chroma is None and location is None:
-        return  # in memory it is filled when a search first needs it
+        return  # in memory, it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
     if isinstance(location, Path):
         if (chroma is None and chroma_files.is_database_damaged(location)) or not (location / CHROMA_DATABASE).exists():

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 BATCH = 1000
-# Longer than any request to Chroma takes until it fails. A claim is kept from one request to the next, so that no row
+# Longer than any request to Chroma takes to fail. A claim is renewed from one request to the next, so that no row
 # is sent by two processes at once, however slow Chroma is.
 CLAIM_SECONDS = 90
 _KEPT_AFTER_SECONDS = 15
-# Microseconds by the clock of PostgreSQL, which all processes share.
+# Microseconds by PostgreSQL's clock, which all processes share.
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 _SKIP = " FOR UPDATE SKIP LOCKED"
 _CLAIM = f"""UPDATE {{table}} SET claimed_until = {_NOW} + ?, claimed_by = ? WHERE {{key}} IN (
@@ -52,7 +52,7 @@ _KEEP = f"UPDATE {{table}} SET claimed_until = {_NOW} + ? WHERE key IN ({_HELD}{
 _KEEP_BOTH = (_KEEP.format(table="records"), _KEEP.format(table="tombstones"))
 _UNCLAIM = f"UPDATE {{table}} SET claimed_until = 0, claimed_by = NULL WHERE key IN ({_HELD}{_SKIP})"
 _UNCLAIM_RECORDS, _UNCLAIM_DELETED = _UNCLAIM.format(table="records"), _UNCLAIM.format(table="tombstones")
-# A claim passes from a record to its deletion and back: what stands under a key is the record, if there is one.
+# A claim passes from a record to its deletion and back: a key refers to the record, if it exists.
 _LOST = """SELECT k.value FROM json_each(?) k
 LEFT JOIN records r ON r.key = k.value LEFT JOIN tombstones t ON t.key = k.value
 WHERE CASE WHEN r.key IS NULL THEN t.claimed_by ELSE r.claimed_by END IS DISTINCT FROM ?"""

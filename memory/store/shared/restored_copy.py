@@ -37,7 +37,7 @@ def is_restored_copy(database: PostgresDatabase) -> bool:
     return noted is not None and noted != schema_location(database)
 
 
-def give_own_identity(database: PostgresDatabase) -> None:
+def separate_restored_copy(database: PostgresDatabase) -> None:
     """Note where a store is; a restored copy becomes a store of its own, whose vectors go to a new collection.
 
     Raises:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.files.process_lock import ProcessLock
     from recall_loop.memory.store.shared.open_schema import OpenSchema
 
-# What another process left behind, or failed to send, is looked for so often.
+# Interval of checking for rows that another process left or failed to send.
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 10.0
-_MOST_UNSENT = 1_000
+_MAX_UNSENT = 1_000
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,14 +50,14 @@ class SharedChroma(ChromaLink):
         self._retired: ChromaIndex | None = None
 
     def connect(self, *, may_rebuild: bool = True) -> None:
-        """Begin to send what is pending, whoever wrote it; never fails, as a commit needs no Chroma."""
+        """Begin to send pending rows of all processes; never fails, as a commit needs no Chroma."""
         del may_rebuild
         if self._location is not None and self._sender is None:
             self._sender = threading.Thread(target=self._send_forever, name="recall-loop-outbox", daemon=True)
             self._sender.start()
 
     def disconnect(self) -> None:
-        """Send what is pending, for some seconds at most, and close the client."""
+        """Send pending rows, for a few seconds at most, and close the client."""
         sender, self._sender = self._sender, None
         if sender is not None:
             self._stop.set()
@@ -137,8 +137,8 @@ class SharedChroma(ChromaLink):
         """Return rows of a tenant that are still to be sent; None for more than a thousand, or without a server."""
         if self._location is None:
             return None
-        found = outbox.pending_rowids(self._schema.database, tenant, _MOST_UNSENT + 1)
-        return None if len(found) > _MOST_UNSENT else found
+        found = outbox.pending_rowids(self._schema.database, tenant, _MAX_UNSENT + 1)
+        return None if len(found) > _MAX_UNSENT else found
 
     def _opened(self) -> ChromaIndex:
         """Return the collection of the store's generation, which is made where there is none.
@@ -147,7 +147,7 @@ class SharedChroma(ChromaLink):
             ChromaError: the server can't be reached.
         """
         with self._opening:
-            # As it is now: another process may have begun a generation, or moved the vectors to another server.
+            # The current state: another process may have begun a generation, or moved the vectors to another server.
             self._location = self._schema.chroma_location()
             if self._location is None:
                 raise ChromaError("Chroma has no address")
@@ -155,7 +155,7 @@ class SharedChroma(ChromaLink):
                 self._retire()
                 marker = marker_of(self._schema.database)
                 chroma = ChromaIndex(self._location, marker, create=not self._schema.read_only)
-                if not chroma.marker() and not self._schema.read_only:  # what is still to be sent, the outbox knows
+                if not chroma.marker() and not self._schema.read_only:  # the outbox knows which rows are still unsent
                     chroma.mark_complete(marker)
                 self.chroma = chroma
             if self.reason is not None:
@@ -177,7 +177,7 @@ class SharedChroma(ChromaLink):
                 self._opened()
         except ChromaError as error:
             self.degrade(error)
-        except Exception as error:  # noqa: BLE001  # the thread goes on, whatever it met
+        except Exception as error:  # noqa: BLE001  # the thread continues whatever happened
             if not self._stop.is_set():
                 _LOG.warning("the outbox can't be sent: %s: %s", type(error).__name__, error)
 

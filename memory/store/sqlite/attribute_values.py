@@ -62,7 +62,7 @@ def _set_triggers(connection: Connection, paths: Mapping[str, int]) -> None:
         for path, number in paths.items()
     )
     for name, event in _TRIGGERS.items():
-        # A row that is replaced fires no trigger of deletion.
+        # Replacing a row fires no deletion trigger.
         row, values = ("old", "") if name == "attributes_out" else ("new", filling)
         connection.execute(
             f"CREATE TRIGGER {name} {event} BEGIN DELETE FROM attribute_values WHERE record = {row}.rowid;{values} END"

@@ -9,7 +9,7 @@ from pathlib import Path
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
 
 _BUSY_MS = 10_000
-# Each thread that reads has a connection of its own; pages beyond its cache come from the operating system's.
+# Each reading thread has its own connection; pages beyond its cache come from the operating system's.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = 4_000, 8_000
 _NEXT_COMMIT = f"""INSERT INTO meta VALUES ('{COMMIT_META_KEY}', '1')
 ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value"""
@@ -57,7 +57,7 @@ def _uri(file: Path, *, read_only: bool) -> str:
     base = file.absolute().as_uri()
     if not read_only:
         return base
-    # Without a write-ahead file and in a folder that can't be written, SQLite needs to be told.
+    # SQLite has to be told if a folder is read-only and has no write-ahead file.
     sealed = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
     return f"{base}?mode=ro" + ("&immutable=1" if sealed else "")
 

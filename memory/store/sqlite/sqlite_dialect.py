@@ -12,7 +12,7 @@ class SqliteDialect:
     """The `Dialect` of SQLite: JSON functions, and a full-text table (FTS5)."""
 
     staging = STAGING
-    record_bytes = "CAST(b.record AS BLOB)"  # as text it can't be decoded where it is damaged
+    record_bytes = "CAST(b.record AS BLOB)"  # as text, it can't be decoded where it is damaged
     attribute_clauses = staticmethod(attribute_predicate.attribute_clauses)
     index_attributes = staticmethod(attribute_values.index_attributes)
     json_of_attribute = staticmethod(attribute_predicate.json_sql)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-# records: what predicates and ordering need, so that a scan touches short rows only.
+# records: columns for predicates and ordering, so that a scan reads short rows only.
 # bodies: the record itself (JSON), its own stems, and the text of its window.
-# fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
-# tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
-# pieces: vectors of the pieces of a long record, float16, one after another; can be made again at any time, too.
-# records.commit_number: of the commit that last wrote the record itself; `meta` has the last one.
-# Chroma has these numbers too, so that either side knows when the other is older (GUARD-1).
+# fts.window: the window's stems, encoded; fts.facets: the row's speaker, conversation and other facets.
+# tokens: token vectors of the record's own text, if the embedder provides them; can be recomputed at any time.
+# pieces: vectors of the pieces of a long record, float16, concatenated; can be recomputed at any time, too.
+# records.commit_number: number of the commit that last wrote the record itself; `meta` has the last one.
+# Chroma has these numbers too, so that each side knows when the other is older (GUARD-1).
 # records.checksum: of the record's JSON in `bodies` (GUARD-6).
-# tombstones: keys of deleted records, and the commit that deleted each; state 1 = Chroma has still to hear of it. They
-# are kept for good: whatever an older copy of either side brings back is deleted again.
-# records.valid_until, superseded_by, slot: of facts; facts of one slot say something about the same thing.
-# records.expires_at: from when on a record is forgotten, in microseconds since 1970.
-# records.acts: mask of the speech acts of its sentences.
+# tombstones: keys of deleted records, and the commit that deleted each; state 1 = not yet deleted in Chroma. They
+# are kept forever: anything that an older copy of either side brings back is deleted again.
+# records.valid_until, superseded_by, slot: for facts; facts in one slot make statements about the same thing.
+# records.expires_at: time from which a record is forgotten, in microseconds since 1970.
+# records.acts: bit mask of the speech acts of its sentences.
 # records.changed: the tenant's version at which the row, its window or its vectors last changed.
-# recalls: how often a record was recalled, and when last; written some seconds late (`write/recall_counts.py`).
-# deleted: numbers of rows deleted after the tenant's version `horizon`; those before are forgotten.
-# versions: each change of a record that stays, numbered per record from 1; both bodies are JSON. What a record was is
-# erased with it, and so is each version of another fact that names it as its successor (`forget_successors`).
+# recalls: how often a record was recalled, and when last; written a few seconds late (`write/recall_counts.py`).
+# deleted: numbers of rows deleted after the tenant's version `horizon`; earlier deletions aren't known.
+# versions: changes of existing records, numbered per record from 1; both bodies are JSON. The versions of a record
+# are erased with it, as is each version of another fact that names it as its successor (`forget_successors`).
 _DELETE_TRIGGER = """CREATE TRIGGER leaves AFTER DELETE ON records
 BEGIN
   UPDATE memberships SET records = records - 1
@@ -132,8 +132,8 @@ END;
     + _DELETE_TRIGGER
 )
 
-# Made while everything is embedded again, and dropped afterwards: what records are embedded as, beside the old vectors.
-# target: the embedder; checksum: of the record that was embedded, else as in `records`, `vectors`, `tokens`, `pieces`.
+# Created while everything is embedded again, and dropped afterwards: new embeddings, next to the old vectors.
+# target: the embedder; checksum: of the embedded record; the rest as in `records`, `vectors`, `tokens`, `pieces`.
 STAGING = (
     """CREATE TABLE reembedded (
   rowid INTEGER PRIMARY KEY, target TEXT NOT NULL, checksum INTEGER NOT NULL,
@@ -141,7 +141,7 @@ STAGING = (
 )""",
 )
 
-# Earlier changes are not known, hence the horizon.
+# Earlier changes are unknown, hence the horizon.
 UPGRADE_1_TO_2 = (
     "ALTER TABLE records ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS records_tenant ON records (tenant)",
@@ -156,7 +156,7 @@ UPGRADE_1_TO_2 = (
     _DELETE_TRIGGER,
 )
 
-# Facts had no end before; their slots are worked out from the records.
+# Facts had no end before; their slots are derived from the records.
 UPGRADE_2_TO_3 = (
     "ALTER TABLE records ADD COLUMN valid_until INTEGER",
     "ALTER TABLE records ADD COLUMN superseded_by TEXT",
@@ -165,7 +165,7 @@ UPGRADE_2_TO_3 = (
     "CREATE INDEX records_superseded ON records (tenant, superseded_by) WHERE superseded_by IS NOT NULL",
 )
 
-# Speech acts are worked out from the records.
+# Speech acts are derived from the records.
 UPGRADE_3_TO_4 = (
     "ALTER TABLE records ADD COLUMN expires_at INTEGER",
     "ALTER TABLE records ADD COLUMN acts INTEGER NOT NULL DEFAULT 0",
@@ -175,7 +175,7 @@ UPGRADE_3_TO_4 = (
     _DELETE_TRIGGER,
 )
 
-# Of the deletions before it only those are known that Chroma has still to hear of. Checksums are worked out.
+# Of earlier deletions, only those not yet sent to Chroma are known. Checksums are computed.
 UPGRADE_4_TO_5 = (
     "ALTER TABLE records ADD COLUMN commit_number INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE records ADD COLUMN checksum INTEGER",
@@ -185,12 +185,12 @@ UPGRADE_4_TO_5 = (
     "DELETE FROM tombstones WHERE key IN (SELECT key FROM records)",
 )
 
-# Long records of before have one vector until they are written or embedded again.
+# Long records from before have one vector until they are written or embedded again.
 UPGRADE_5_TO_6 = (
     "CREATE TABLE IF NOT EXISTS pieces (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
     "DROP TRIGGER leaves",
     _DELETE_TRIGGER,
 )
 
-# Recalls were counted by no store before.
+# Earlier versions counted no recalls.
 UPGRADE_6_TO_7 = (_RECALLS, "DROP TRIGGER leaves", _DELETE_TRIGGER)

@@ -27,7 +27,7 @@ from recall_loop.memory.store.tables.database import Database, DatabaseDamagedEr
 from recall_loop.memory.store.tables.upgrades import read_generation
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
 
-# Raised by work with a row that isn't the one that was written; a text that can't be decoded is a ValueError too.
+# Raised when a row isn't the one that was written; undecodable text is a ValueError too.
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
 
 
@@ -183,7 +183,7 @@ class SqliteDatabase(Database):
         return found
 
     def mark_suspect(self, *, texts: bool = True) -> None:
-        """Note that damage was met, in the file or in texts: the next open for writing looks for it, and repairs it."""
+        """Note damage in the file or in texts: the next open for writing looks for it, and repairs it."""
         if self.file is not None and os.access(self.file.parent, os.W_OK):
             with self.file.with_name(SUSPECT_FILE).open("a", encoding="utf-8") as note:
                 if texts and note.tell() == 0:

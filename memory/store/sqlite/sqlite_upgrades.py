@@ -58,7 +58,7 @@ def _adding(column: str, statements: Sequence[str], backfill: Upgrade = lambda _
 def _add_pieces(connection: Connection) -> None:
     for statement in UPGRADE_5_TO_6:
         connection.execute(statement)
-    # Stores had no id of their own before: the generation that both sides are of takes its place.
+    # Earlier stores had no id: the generation of both sides replaces it.
     connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
 
 
@@ -68,7 +68,7 @@ def _add_recalls(connection: Connection) -> None:
     note_recalls_since(connection)
 
 
-# Each by the schema that it begins with.
+# By the schema that each upgrades from.
 UPGRADES: Mapping[int, Upgrade] = {
     1: _adding("changed", UPGRADE_1_TO_2),
     2: _adding("slot", UPGRADE_2_TO_3, _backfill_supersession_keys),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 KEPT_DELETIONS = 10_000
-# One statement sees one state of the data. Rows of records and of deletions never share a number.
+# One statement sees one snapshot of the data. Rows of records and of deletions never share a number.
 _CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
 UNION ALL SELECT 1, rowid, 0 FROM records WHERE tenant = :tenant AND changed > :since
 UNION ALL SELECT 1, rowid, 0 FROM deleted WHERE tenant = :tenant AND version > :since"""

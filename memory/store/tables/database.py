@@ -18,20 +18,20 @@ from recall_loop.state.errors import StoreUnavailableError
 
 SCHEMA_VERSION = 7
 METRIC = "cosine"
-# The notes of a store, in `meta` and in Chroma, that say which generation of which store stands there.
+# A store's notes, in `meta` and in Chroma, that identify the store and its generation.
 MARKER_FIELDS = ("store", "generation", "schema", "embedder", "fingerprint", "dimension", "metric")
 APPLIED, PENDING = 0, 1
-# Noted while a store is being moved to these tables: until then they are none.
+# Noted while a store is being moved to these tables: until the end of the move they aren't a store.
 MOVING_META_KEY = "moving"
-# Noted while a store is being embedded again: for which embedder. The table `reembedded` stands as long as it does.
+# Noted while a store is being embedded again: the new embedder. The table `reembedded` exists as long.
 RE_EMBEDDING_META_KEY = "re_embedding"
-# Since when recalls are counted, in microseconds since 1970.
+# When counting of recalls began, in microseconds since 1970.
 RECALLS_SINCE_META_KEY = "recalls_since"
 Parameters = Sequence[Any] | Mapping[str, Any]
 ORDER_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-# Behind a column, where rows are named: keeps SQLite from an index of that column, which would read many more.
+# After a column, if rows are named: keeps SQLite from using an index of that column, which would read many more.
 UNINDEXED = " || ''"
-# One parameter, a JSON array, however many values there are: texts, or rowids.
+# One parameter, a JSON array, for any number of values: texts, or rowids.
 AMONG = "IN (SELECT value FROM json_each(?))"
 AMONG_ROWS = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
 KNOWN_KEYS = f"SELECT key FROM records WHERE key {AMONG}"
@@ -136,7 +136,7 @@ class Database(ABC):
         read_only: whether it was opened for reading only.
         dialect: the SQL that only this backend understands.
         upgrades: steps from earlier schemas, each by the schema that it begins with; see `upgrades`.
-        other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
+        other_side: returns a row's JSON from Chroma, or None; set by the owner of the Chroma connection.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
     """
 
@@ -220,7 +220,7 @@ class Database(ABC):
 
     @abstractmethod
     def mark_suspect(self, *, texts: bool = True) -> None:
-        """Note that damage was met, in the tables or in texts, for the next open for writing."""
+        """Note that damage was found, in the tables or in texts, for the next open for writing."""
 
     @abstractmethod
     def compact(self) -> None:

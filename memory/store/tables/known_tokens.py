@@ -1,4 +1,4 @@
-"""Token vectors that were read last, and which rows stand beside which: what late interaction asks for."""
+"""A cache for late interaction: recently read token vectors, and the neighbours of rows."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from recall_loop.state.types import ContentType, ScopeMode
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Dialect
 
-# The agent, agents that share a group with it, and the records of those groups (SEARCH-4). The tenant stands in
-# both halves so that each is looked up in an index of its own.
+# The agent, agents that share a group with it, and the records of those groups (SEARCH-4). The tenant is in
+# both halves so that each is looked up in its own index.
 _CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
   SELECT other.agent_id FROM memberships mine CROSS JOIN memberships other
     WHERE other.tenant = mine.tenant AND other.group_id = mine.group_id AND mine.tenant = ? AND mine.agent_id = ?))
@@ -188,7 +188,7 @@ def _add_scope(scope: Scope, wanted: Conditions, facets: list[str]) -> None:
 
 def _add_filters(filters: Filters, wanted: Conditions, facets: list[str]) -> None:
     if filters.agent_ids is not None:
-        wanted.add(f"r.agent_id {AMONG}", json.dumps(filters.agent_ids))  # one parameter, however many there are
+        wanted.add(f"r.agent_id {AMONG}", json.dumps(filters.agent_ids))  # one parameter for any number of values
     for name in _EQUAL:
         value = getattr(filters, name)
         if value is not None:

@@ -49,8 +49,8 @@ class ChangeOrigin:
     """Where a change comes from (API-3).
 
     Attributes:
-        actor: who makes it; None where nobody says.
-        action: what it is.
+        actor: who makes it; None if unknown.
+        action: the kind of change.
     """
 
     actor: str | None = None
@@ -176,7 +176,7 @@ def _of_the_past(record: Record, now: datetime) -> tuple[Record, str | None]:
         return record, None
     changes = {name: now if name == CREATED_AT else None for name in names}
     warning = "; ".join(
-        f"{name}: got {getattr(record, name).isoformat()}, which is to come: left out" for name in names
+        f"{name}: got {getattr(record, name).isoformat()}, which is in the future: left out" for name in names
     )
     return record.model_copy(update=changes), warning
 
@@ -193,7 +193,7 @@ def settle_derived(draft: PreparedRecord, stored: Record | None, position: int |
         return draft
     settled = record.model_copy(update=changes)
     if stored is not None and CREATED_AT not in stored.model_fields_set:
-        settled.model_fields_set.discard(CREATED_AT)  # of an earlier version, which wrote nothing down for "unknown"
+        settled.model_fields_set.discard(CREATED_AT)  # from an earlier version, which stored nothing for "unknown"
     return prepare_record(draft.tenant, settled, draft.rowid, draft.origin)
 
 
@@ -224,7 +224,7 @@ def prepare_record(
         "acts": acts_mask(fields),
     }
     if record.created_at is None and CREATED_AT in record.model_fields_set:
-        fields[CREATED_AT] = None  # stated as unknown: read and written again it stays so
+        fields[CREATED_AT] = None  # stated as unknown: reading and rewriting keeps it so
     body = encode_body(fields)
     tags = tuple(dict.fromkeys(record.tags))
     return PreparedRecord(record.id, columns, body, text, " ".join(index_terms(fields)), tags, rowid, origin)
@@ -277,6 +277,6 @@ def readable_id(given: object) -> str | None:
         return None
     try:
         found.encode()
-    except UnicodeEncodeError:  # lone surrogates: whoever reports on the record couldn't write them down
+    except UnicodeEncodeError:  # lone surrogates: a report on the record couldn't be encoded
         return None
     return found

@@ -42,17 +42,17 @@ _LINKS = f"""SELECT r.rowid,
    AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
 FROM records r WHERE r.rowid {AMONG_ROWS} AND r.thread IS NOT NULL"""
 _NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid", skipped="")
-# A refusal says nothing, and what stands before it is what a later turn may answer: "When does the loan end?", "I don't
+# A refusal states nothing, and the turn before it may be answered by a later turn: "When does the loan end?", "I don't
 # know", "In May, says the bank" (LIVE-2).
 _REFUSES = f"{{}}.acts = {SpeechAct.NON_ANSWER.bit}"
 _BEHIND_REFUSALS = f"""SELECT (SELECT n.rowid FROM records n WHERE n.thread = r.thread AND NOT {_REFUSES.format("n")}
    AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
 FROM records r WHERE r.rowid {AMONG_ROWS} AND r.thread IS NOT NULL"""
-# A turn that states nothing is no context of the turn before it: a question would make whatever was said ahead of it
-# look like its answer. A question or request is context of the next turn, which may be the reply (LIVE-2).
+# A turn that states nothing is not context for the turn before it: a question would make anything said before it
+# look like its answer. A question or request is context for the next turn, which may be the reply (LIVE-2).
 _STATES = f"({{0}}.acts = 0 OR {{0}}.acts & {SpeechAct.STATEMENT.bit} != 0)"
 _ASKS = f"p.acts & {SpeechAct.QUESTION.bit | SpeechAct.REQUEST.bit} != 0"
-# The window of a turn that stays would go on showing what has expired (LIVE-7). Turns that were written one after
+# Otherwise, the window of a remaining turn would still contain expired text (LIVE-7). Turns written one after
 # another also expire one after another: up to a day apart counts as the same time.
 _EXPIRY_SLACK = 86_400_000_000
 _STAYS = f"({{0}}.expires_at IS NULL OR {{0}}.expires_at >= r.expires_at - {_EXPIRY_SLACK})"
@@ -238,7 +238,7 @@ def superseded_sources(database: Database, scope: Scope, ids: Iterable[str]) -> 
     return {source: (by, until) for source, by, until in database.fetch(query, params)}
 
 
-def rows_beside(connection: Connection, rowids: Iterable[int]) -> set[int]:
+def window_neighbours(connection: Connection, rowids: Iterable[int]) -> set[int]:
     """Return the rows in whose windows some messages may stand: those beside them, and those behind refusals."""
     among = ids_json(rowids)
     found = connection.execute(_NEIGHBOURS, (among,)).fetchall()
@@ -287,7 +287,7 @@ class Row:
                 raise DatabaseDamagedError(
                     f"the sidecar is damaged: row {self.rowid} does not hold a record"
                 ) from error
-            self._content = content  # in the place of its JSON: a long text needn't be kept twice
+            self._content = content  # instead of in its JSON: a long text needn't be stored twice
         return content
 
     @property

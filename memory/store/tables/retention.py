@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 def with_rule(predicate: Predicate, rule: RetentionRule, now: int) -> Predicate:
     """Return the predicate for those rows that a rule names too; `now` in microseconds since 1970."""
-    named = _named_by(rule, now)
+    named = _selected_by(rule, now)
     where, params = f"{predicate.where} AND {named.sql}", (*predicate.params, *named.params)
     return replace(predicate, where=where, params=params, column_predicate=None)
 
 
-def _named_by(rule: RetentionRule, now: int) -> Conditions:
+def _selected_by(rule: RetentionRule, now: int) -> Conditions:
     """Return the conditions of a rule, which has one at least."""
     named = Conditions()
     for column, wanted in (("kind", rule.kinds), ("role", rule.roles)):
         if wanted is not None:
             named.add(f"r.{column} IN ({','.join('?' * len(wanted))})", *map(str, wanted))
-    if rule.speech_acts is not None:  # a row without any act is none of them
+    if rule.speech_acts is not None:  # a row without any act matches none of them
         named.add("r.acts != 0 AND r.acts & ~? = 0", sum(act.bit for act in rule.speech_acts))
     if rule.older_than_days is not None:
         named.add("r.created_at < ?", now - int(rule.older_than_days * MICROSECONDS_PER_DAY))
@@ -52,8 +52,8 @@ def first_expired_ids(database: Database, tenant: str, moment: int, limit: int) 
     return [record_id for (record_id,) in database.fetch(query, (tenant, moment, limit))]
 
 
-def tenants_named_by(database: Database, rule: RetentionRule, now: int) -> list[str]:
+def tenants_selected_by(database: Database, rule: RetentionRule, now: int) -> list[str]:
     """Return the tenants that have rows which a rule names."""
-    named = _named_by(rule, now)
+    named = _selected_by(rule, now)
     query = f"SELECT DISTINCT r.tenant FROM records r WHERE {named.sql}"
     return [tenant for (tenant,) in database.fetch(query, named.params)]

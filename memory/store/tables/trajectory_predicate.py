@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROOT = "$.attributes."
-# The filtered values lie here in a record (`recall_loop.state.records.trajectories.RunData`).
+# Paths of the filtered values in a record (`recall_loop.state.records.trajectories.RunData`).
 _PATHS = MappingProxyType(
     {
         "execution_status": "execution.status",
@@ -30,7 +30,7 @@ _PATHS = MappingProxyType(
         "complexity_level": "complexity_level",
     }
 )
-# Where the status lies in records from before `migrate` (TRAJ-4); the first one counts.
+# Paths of the status in records from before `migrate` (TRAJ-4); the first one counts.
 _OLD_OUTCOMES = ("outcome.type", "outcome", "data.outcome.type", "data.outcome")
 _TOOLS = "metadata.tools_used"
 _SIGNS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = MappingProxyType(

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection, Database
     from recall_loop.memory.store.tables.prepared_records import ChangeOrigin
 
-# A record that is written all the time would outgrow the store.
+# The versions of a record that is written constantly would outgrow the store.
 KEPT_VERSIONS = 1_000
 DEFAULT_HISTORY_DAYS = 30
-MOST_HISTORY_DAYS = 36_500
+MAX_HISTORY_DAYS = 36_500
 MICROSECONDS_PER_DAY = 86_400_000_000
 
 _INSERT = """INSERT INTO versions (tenant, id, number, changed_at, actor, action, before, after)
@@ -54,8 +54,8 @@ def check_history_days(given: object) -> int | None:
     """
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MOST_HISTORY_DAYS:
-        raise InvalidInputError("history_days", given, f"a whole number from 0 to {MOST_HISTORY_DAYS:,}, or None")
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_HISTORY_DAYS:
+        raise InvalidInputError("history_days", given, f"a whole number from 0 to {MAX_HISTORY_DAYS:,}, or None")
     return given
 
 

@@ -14,7 +14,7 @@ from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_t
 from recall_loop.memory.store.tables.changes import next_version, record_deletions, undo_supersession
 from recall_loop.memory.store.tables.database import AMONG, PENDING
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
-from recall_loop.memory.store.tables.record_queries import rows_beside
+from recall_loop.memory.store.tables.record_queries import window_neighbours
 from recall_loop.memory.store.tables.versions import RecordChange, forget_versions, record_versions
 from recall_loop.memory.store.write.context_windows import (
     WindowRow,
@@ -143,7 +143,7 @@ def _write_tenant(
 ) -> list[ChromaRow]:
     """Write changed drafts of one tenant, within a transaction; return the rows that are now pending."""
     moved = [stored[draft.key].rowid for draft in drafts if draft.key in stored]
-    touched = rows_beside(connection, moved) if moved else set()
+    touched = window_neighbours(connection, moved) if moved else set()
     rowids = _write_rows(connection, drafts, stored)
     parts = {
         rowid: _window_row(draft, made.own[draft.key], stored.get(draft.key))
@@ -178,7 +178,7 @@ def delete_records(database: Database, tenant: str, ids: Sequence[str], *, keep_
         found = dict(connection.execute(query, (tenant, json.dumps(list(ids)))))
         if not found:
             return 0
-        touched = rows_beside(connection, found) - found.keys()
+        touched = window_neighbours(connection, found) - found.keys()
         restored = undo_supersession(connection, tenant, found, keep_history=keep_history)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in sorted(found)])
         forget_staged(connection, found)
@@ -245,7 +245,7 @@ def _write_rows(connection: Connection, drafts: Sequence[PreparedRecord], stored
     if new:
         names = new[0].keys()
         connection.executemany(f"INSERT INTO records ({','.join(names)}) VALUES (:{',:'.join(names)})", new)
-    old.sort(key=itemgetter("rowid"))  # all writers of a shared store take rows in this order
+    old.sort(key=itemgetter("rowid"))  # all writers of a shared store lock rows in this order
     if old:
         assigned = ",".join(f"{name} = :{name}" for name in old[0] if name != "rowid")
         connection.executemany(f"UPDATE records SET {assigned} WHERE rowid = :rowid", old)

@@ -19,7 +19,12 @@ from recall_loop.memory.store.encoding.indexing import (
     kind_and_text,
 )
 from recall_loop.memory.store.tables.database import AMONG_ROWS, PENDING, ids_json
-from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links, neighbour_rowids, rows_beside
+from recall_loop.memory.store.tables.record_queries import (
+    ThreadLinks,
+    context_links,
+    neighbour_rowids,
+    window_neighbours,
+)
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Connection
@@ -29,7 +34,7 @@ _PARTS = f"""SELECT r.rowid, r.tenant, r.key, r.revision, b.record, r.checksum, 
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 WHERE r.rowid {AMONG_ROWS}"""
 
-# The version that the transaction leads to: it is raised at the transaction's end.
+# The version at the end of the transaction, which raises it.
 _VERSION = "coalesce((SELECT t.version FROM tenants t WHERE t.tenant = records.tenant), 0) + 1"
 _BODIES = """INSERT INTO bodies VALUES (?, ?, ?, ?) ON CONFLICT (rowid)
 DO UPDATE SET record = excluded.record, terms = excluded.terms, "window" = excluded."window" """
@@ -108,7 +113,7 @@ def reindex(
         The rows that are now pending for Chroma.
     """
     known = dict(written or {})
-    beside = rows_beside(connection, changed) if context_windows else set()
+    beside = window_neighbours(connection, changed) if context_windows else set()
     others = {*touched, *beside}.difference(changed)
     affected = others.union(changed)
     links = context_links(connection, affected) if context_windows else {}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Database
 
 
-# So many records go together at most; a single caller's go together whatever their number.
-_MOST_RECORDS = 1000
+# Maximum number of records written together; those of a single caller are never split.
+_MAX_RECORDS = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +71,7 @@ class GroupCommit:
         try:
             with self._lock:
                 self._settle(write)
-        finally:  # each call takes itself out, so that none is forgotten if another's thread is interrupted
+        finally:  # each call removes itself, so that none is forgotten if another call's thread is interrupted
             self._queue.remove(write)
         if write.error is not None:
             raise write.error
@@ -82,14 +82,14 @@ class GroupCommit:
             try:
                 self._commit(self._group(write))
             except BaseException as interruption:
-                write.error = interruption  # before the lock is another's, who would write it, too
+                write.error = interruption  # before the lock is released, since the next owner would write it too
                 raise
 
     def _group(self, write: PendingWrite) -> list[PendingWrite]:
         """Return the next writes: the first that wait, in order; only `write` while this thread holds others off."""
         if self._exclusive_depth:
             return [write]
-        group, room = list[PendingWrite](), _MOST_RECORDS
+        group, room = list[PendingWrite](), _MAX_RECORDS
         for pending in list(self._queue):
             if pending.is_settled:
                 continue
@@ -100,7 +100,7 @@ class GroupCommit:
         return group
 
 
-# A row that was written again in the meantime has another revision, and stays pending.
+# A row that was rewritten in the meantime has another revision, and stays pending.
 _HEARD = f"UPDATE tombstones SET state = {APPLIED} WHERE key = ? AND commit_number = ?"
 _APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?"
 

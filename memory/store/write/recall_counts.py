@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.predicate import Predicate
 
 _FLUSH_SECONDS = 10.0
-# So many records at most wait to be written; while a store can't be written further ones are not counted.
-_MOST_PENDING = 100_000
+# Maximum number of records waiting to be written; while a store can't be written, further ones are not counted.
+_MAX_PENDING = 100_000
 RecallRow = tuple[str, str, int, int]
 """A tenant, the id of one of its records, how often it was recalled, and when last, in microseconds since 1970."""
 _ROWID = "SELECT rowid FROM records WHERE tenant = ? AND id = ?"
@@ -90,9 +90,9 @@ class RecallCounter:
                 if rows:
                     self._write(rows)
             except StoreUnusableError as error:
-                _LOG.warning("how often %d records were recalled is written nowhere: %s", len(rows), error)
+                _LOG.warning("the recall counts of %d records were not written: %s", len(rows), error)
             except StoreError as error:
-                _LOG.warning("how often %d records were recalled is written later: %s", len(rows), error)
+                _LOG.warning("the recall counts of %d records will be written later: %s", len(rows), error)
                 self._merge(rows)
 
     def close(self) -> None:
@@ -108,10 +108,10 @@ class RecallCounter:
         with self._lock:
             for tenant, record_id, times, last in rows:
                 known, before = self._pending.get((tenant, record_id), (0, 0))
-                if known or len(self._pending) < _MOST_PENDING:
+                if known or len(self._pending) < _MAX_PENDING:
                     self._pending[tenant, record_id] = known + times, max(before, last)
             if self._pending and self._timer is None and not self._closed:
-                # Weakly: a store that nobody uses any more isn't kept by what it has still to count.
+                # Weakly: pending counts must not keep an unused store alive.
                 self._timer = threading.Timer(_FLUSH_SECONDS, _flush_later, [weakref.ref(self)])
                 self._timer.daemon = True
                 self._timer.start()
@@ -127,7 +127,7 @@ def add_recalls(connection: Connection, rows: Iterable[RecallRow]) -> None:
     """Add counts to those that are stored, within a transaction; what is no longer there has none."""
     found = [(connection.execute(_ROWID, row[:2]).fetchone(), row) for row in rows]
     counts = sorted((rowid[0], times, last) for rowid, (_, _, times, last) in found if rowid is not None)
-    # In the order in which all writers of a shared store take rows.
+    # In the order in which all writers of a shared store lock rows.
     connection.executemany(_ADD, [(times, last, rowid) for rowid, times, last in counts])
 
 

@@ -12,7 +12,7 @@ from recall_loop.state.records.records import RECORD_ADAPTER
 if TYPE_CHECKING:
     from recall_loop.memory.store.tables.database import Database
 
-# Positions sort before all messages that have none, so that the last row tells.
+# Messages with a position sort before all messages without one, so the last row decides.
 _LAST = "SELECT position FROM records WHERE thread = ? ORDER BY order_key DESC LIMIT 1"
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _CHUNK = 256
 _LOG = logging.getLogger(__name__)
 
-# A record without a checksum has not been written since there are any.
+# A record without a checksum has not been written since checksums exist.
 _FITS = """SELECT 1 FROM records r
 WHERE r.rowid = reembedded.rowid AND coalesce(r.checksum, reembedded.checksum) = reembedded.checksum"""
 _FORGET_UNFIT = f"DELETE FROM reembedded WHERE NOT EXISTS ({_FITS})"
@@ -59,7 +59,7 @@ _KEEP = """INSERT INTO reembedded (rowid, target, checksum, own, tokens, pieces)
 ON CONFLICT (rowid) DO UPDATE SET target = excluded.target, checksum = excluded.checksum, own = excluded.own,
   tokens = excluded.tokens, pieces = excluded.pieces"""
 
-# A row, what it was embedded from (tenant, checksum, record), and what it is embedded as (own, tokens, pieces).
+# A row, its source (tenant, checksum, record), and its embeddings (own, tokens, pieces).
 _Left = tuple[int, str, int | None, str]
 _Made = tuple[int, bytes, bytes | None, bytes]
 
@@ -166,7 +166,7 @@ class StagedVectors:
         connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
         write_token_rows(connection, dict.fromkeys(rowids) | {rowid: tokens for rowid, _, tokens, _ in rows})
         write_piece_rows(connection, {rowid: pieces for rowid, _, _, pieces in rows})
-        # SQLite keeps in memory what one statement takes away; to drop a table of gigabytes would need as many.
+        # SQLite keeps the pages that one statement frees in memory; dropping a table of gigabytes would need as many.
         connection.execute(_FORGET_PAGE, (wanted[0],))
 
 

@@ -31,7 +31,7 @@ def take_rows(database: Database, embedder: Embedder, rows: Sequence[ChromaRow],
 
     Keys or ids of what is damaged are added to `damaged`.
     """
-    drafts = drafts_of(rows, damaged)
+    drafts = prepare_rows(rows, damaged)
     keys = json.dumps([draft.key for draft in drafts])
     known = {key for (key,) in database.fetch(KNOWN_KEYS, (keys,))}
     wanted = json.dumps([draft.rowid for draft in drafts if draft.key not in known])
@@ -48,7 +48,7 @@ def take_rows(database: Database, embedder: Embedder, rows: Sequence[ChromaRow],
     return len(drafts)
 
 
-def drafts_of(rows: Iterable[ChromaRow], damaged: list[str]) -> list[PreparedRecord]:
+def prepare_rows(rows: Iterable[ChromaRow], damaged: list[str]) -> list[PreparedRecord]:
     """Return Chroma's rows as drafts; those that hold no record are added to `damaged`, and so are unsound ones."""
     drafts = []
     for row in rows:

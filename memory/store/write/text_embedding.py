@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Tokens = list[NDArray[np.float32] | None]
 
-MOST_PIECE_TOKENS = 1024
+MAX_PIECE_TOKENS = 1024
 """Token vectors of one long record; where there are more, so many neighbours become one that they are as few."""
 
 
@@ -70,8 +70,8 @@ def embed_texts(
 
 
 def _thinned(tokens: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return at most `MOST_PIECE_TOKENS` vectors, sums of so many neighbours."""
-    every = -(-len(tokens) // MOST_PIECE_TOKENS)
+    """Return at most `MAX_PIECE_TOKENS` vectors, sums of so many neighbours."""
+    every = -(-len(tokens) // MAX_PIECE_TOKENS)
     return tokens if every == 1 else np.add.reduceat(tokens, np.arange(0, len(tokens), every), axis=0)
 
 

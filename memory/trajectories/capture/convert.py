@@ -155,7 +155,7 @@ def _turn(messages: Sequence[SourceMessage], masker: _RunMasker) -> Turn:
 
 def _message(message: SourceMessage, masker: _RunMasker) -> TurnMessage:
     fields: dict[str, object] = {"role": message.role, "content": masker.content(message.content)}
-    # Most messages have few of these; leaving the rest out is half the price of a message.
+    # Most messages have few of these; leaving out the others halves the size of a message.
     if message.calls:
         fields["tool_calls"] = tuple(masker.call(call) for call in message.calls)
     if message.error:

@@ -87,7 +87,7 @@ def classify_execution(ending: RunEnding) -> Execution:
 
 
 def is_run_status(word: str) -> bool:
-    """Say whether `word` speaks of the state of a run; `success` and `failure` are verdicts on its result."""
+    """Return whether `word` speaks of the state of a run; `success` and `failure` are verdicts on its result."""
     word = _key(word)
     known = word in _FAILED | _CANCELLED | _WAITING | {"completed", "complete", "done", "finished", "incomplete"}
     return (known and word not in {"fail", "failure"}) or _ERROR.search(word) is not None

@@ -23,12 +23,12 @@ _SECRET_WORDS = (
     "(?:access|refresh|auth|api|bearer|session|id)_tokens|api_?keys?|access_?keys?|secret_?keys?|private_?keys?|"
     "signing_?keys?|encryption_?keys?|authorization|credentials?|cookies?|set_cookies?|bearer|auth|otps?|cvv|cvc"
 )
-# The last word of a name says what it holds: `access_token` and `token` are secrets, `token_count` is none, and
-# `tokens` alone are counted.
+# The last word of a name describes its value: `access_token` and `token` are secrets, `token_count` isn't, and
+# `tokens` alone are a count.
 DEFAULT_KEYS = rf"(?:^|_)(?:{_SECRET_WORDS})$"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _REPEATED_LENGTH, _WORD_LENGTH = 6, 12
-# Where a thing and its name stand beside each other, as in a filled form or a list of headers.
+# Pairs of a name and a value, as in a form or a list of headers.
 _NAMING = ("name", "key", "field", "header", "parameter")
 _NAMED_IN_JSON = re.compile(r'"(?P<name>[^"\\]{1,100})"(?P<joint>\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|-?[0-9][^\s,}\]]*)')
 
@@ -70,7 +70,7 @@ DEFAULT_PATTERNS = (
     _secret_pattern(r"\bAIza[A-Za-z0-9_-]{30,}", "aiza"),
     _secret_pattern(
         rf"(?i)(?P<kept>(?<![A-Za-z])(?:{_NAMED})(?:\\?[\"'])?\s*[:=]\s*)"
-        # Not masked already, nor a word without a value; then a text in quotes (in JSON in JSON, too), or up to a stop.
+        # Not masked already, nor a word without a value; then a quoted text (also JSON in JSON), or up to a delimiter.
         r"(?!\[masked\]|(?:bearer|basic|token)\s+\[masked\]|(?:true|false|null|none)\b)"
         r"(?:\\\"(?:[^\"\\]|\\[^\"])*(?:\\\")?|\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|(?:[^\s,;\"'}\])&]|&(?!\w+=))+)",
         *("passw", "passph", "passco", "pwd", "secret", "token", "authorization"),
@@ -93,12 +93,12 @@ class Masking:
     _names: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def is_secret_name(self, name: str) -> bool:
-        """Tell whether the value under `name` is a secret."""
+        """Return whether the value under `name` is a secret."""
         known = self._names.get(name)
         if known is None:
             snake = _CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_").replace(".", "_")
             known = any(key.search(snake) for key in self.keys)
-            if len(self._names) < 10_000:  # names come from outside; the memory of them is bounded
+            if len(self._names) < 10_000:  # names come from outside: the cache is bounded
                 self._names[name] = known
         return known
 
@@ -139,7 +139,7 @@ class Masking:
         return value
 
     def _names_a_secret(self, value: Mapping[str, JsonValue]) -> bool:
-        """Tell whether `value` stands beside the name of a secret, as in `{"name": "password", "value": "..."}`."""
+        """Return whether `value` stands beside the name of a secret, as in `{"name": "password", "value": "..."}`."""
         if "value" not in value:
             return False
         names = (value.get(name) for name in _NAMING)
@@ -212,7 +212,7 @@ def _compile_regex(name: str, text: str) -> re.Pattern[str]:
 def _parse_json(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
     """Return the object or list that a text spells, else None."""
     try:
-        parsed = to_json_value(json.loads(text))  # as deep as a record may be, and no deeper
+        parsed = to_json_value(json.loads(text))  # as deep as a record may be nested, and no deeper
     except (ValueError, RecursionError):
         return None
     return parsed if isinstance(parsed, dict | list) else None

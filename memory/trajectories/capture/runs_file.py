@@ -35,7 +35,7 @@ from recall_loop.state.errors import InvalidInputError, RecallError, validate_mo
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
 
-# Names that sources give to the same field, the best first.
+# Names that sources use for the same field, the preferred one first.
 _TEXTS = {
     "task": ("task", "instruction", "goal", "question", "prompt"),
     "summary": ("summary", "searchable_summary"),
@@ -68,7 +68,7 @@ def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[tuple[
     Raises:
         OSError: the file can't be read.
     """
-    for line in raw_lines(path, max_bytes=-1):  # one run may be of any length
+    for line in raw_lines(path, max_bytes=-1):  # one run may have any length
         given = parse_object(line, json.loads)
         try:
             yield line.number, given if isinstance(given, InvalidLine) else record_from_run(given, masking)

@@ -62,7 +62,7 @@ def search_trajectories(
     thresholds = TierThresholds(params.success_threshold, params.failure_threshold)
     filters = combined_filters(params)
     tiers = tier_filters(filters, thresholds) if params.include_contrasts else {}
-    # No tier is left if a bound excludes them all: everything is searched then, which finds nothing.
+    # No tier is left if a bound excludes them all: everything is searched then, and nothing found.
     searches = list(tiers.values()) or [filters]
     responses = search_many(
         store, [query] * len(searches), scope=scope, params=_tier_params(params, len(searches)), filters=searches
@@ -103,14 +103,14 @@ def _contrasts(
     found: Mapping[Tier, list[TrajectoryItem]], thresholds: TierThresholds, limit: int
 ) -> tuple[str, dict[str, list[TrajectoryItem]]]:
     """Return the message and the groups of a search with contrasts: the tiers, or the best matches of all of them."""
-    # A run that was scored while the search ran belongs to another tier by now.
+    # A run that was scored during the search now belongs to another tier.
     tiers = {
         tier: [item for item in items if thresholds.tier(item.outcome_score) is tier] for tier, items in found.items()
     }
     if tiers.get(Tier.SUCCESS) or tiers.get(Tier.FAILURE):
         counts = {tier: len(items) for tier, items in tiers.items()}
         return contrasts_message(counts, thresholds), {TIER_NAMES[tier][1]: items for tier, items in tiers.items()}
-    # Similarity compares across searches; the order within one doesn't.
+    # Similarity is comparable across searches; the order within one isn't.
     joined = [item for items in tiers.values() for item in items]
     best = sorted(joined, key=lambda item: -item.similarity)[:limit]
     best_counts = Counter(thresholds.tier(item.outcome_score) for item in best)
@@ -119,7 +119,7 @@ def _contrasts(
 
 def _item(hit: SearchHit, thresholds: TierThresholds, words: frozenset[str]) -> TrajectoryItem:
     record = hit.record
-    # Parsing a long run's turns takes longer than finding it, and none of them is shown.
+    # Parsing a long run's turns takes longer than finding it, and they aren't shown.
     shown = {name: value for name, value in record.attributes.items() if name not in _HIDDEN_ATTRIBUTES}
     run = run_from_record(record.model_copy(update={"attributes": shown}))
     score = stored_score(record.attributes)

@@ -44,7 +44,7 @@ UNSCORED_EXPLAINED = "Nobody has judged what can be learned from the run; that i
 
 def format_stars(score: float) -> str:
     """Return five stars of which floor(5 × score + 0.5) are full; `score` in [0,1]."""
-    # Rounding first keeps 0.3 (whose product lies a hair under 1.5) on the side where arithmetic puts it.
+    # Rounding first keeps 0.3 (whose product is slightly below 1.5) on the arithmetically correct side.
     full = floor(round(5 * min(max(score, 0.0), 1.0) + 0.5, 9))
     return "⭐" * full + "☆" * (5 - full)
 

@@ -84,7 +84,7 @@ def score_by_rules(run: RunData) -> RunScore:
     counts = rubric.count_run(run)
     parts = rubric.sub_scores(counts)
     score = rubric.overall_score(parts)
-    category = run.task_category or rubric.task_category_for(counts)  # the shape of a run tells less than any name
+    category = run.task_category or rubric.task_category_for(counts)  # the shape of a run says less than any name
     level = rubric.complexity_level_for(parts.task_complexity)
     tags = (category, "corrected-errors") if counts.corrections else (category,)
     return RunScore(rubric.RUBRIC_SCORER, parts, _reasons(counts, score), _summary(run), tags, category, level)
@@ -225,7 +225,7 @@ def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel
     from recall_loop.llm.client import make_chat_client
     from recall_loop.llm.endpoint.circuit_breaker import Limits
 
-    # One run is one question: the limits of a request hold for each.
+    # One run is one question: the limits of a request apply to each.
     limits = Limits.from_settings(settings)
     return llm_scorer(make_chat_client(settings, model), limits, prompt_tokens=settings.llm_prompt_tokens)
 

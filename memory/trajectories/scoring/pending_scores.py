@@ -74,7 +74,7 @@ def score_pending(
         report += _write_scores(store, scope.tenant, outcomes, actor)
         if progress is not None:
             progress(report)
-        if len(outcomes) < len(batch):  # the scorer can't be asked for now: the rest stays as it is
+        if len(outcomes) < len(batch):  # the scorer can't be called now: the remaining runs are unchanged
             break
     return report
 
@@ -99,7 +99,7 @@ def _unscored_records(store: MemoryStore, scope: Scope, *, queued_only: bool) ->
     """Yield runs without a score in their order; writing them back doesn't move them."""
     for record in store.scan(scope, Filters(scored=False), (ContentType.TRAJECTORY,)):
         run = run_from_record(record)
-        # Old records may keep their score deeper down, where the filter doesn't look.
+        # Old records may keep their score deeper, where the filter doesn't look.
         if run.outcome_score is None and (run.scoring_pending or not queued_only):
             yield record
 
@@ -119,7 +119,7 @@ def _score_batch(scorer: Scorer, batch: list[Record]) -> _ScoredRecords:
 
 
 def _write_scores(store: MemoryStore, tenant: str, outcomes: _ScoredRecords, actor: str | None = None) -> ScoringReport:
-    # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
+    # Asking a model takes minutes: a run that was erased, changed or scored meanwhile must not be overwritten.
     stored = {one.id: one for one in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
     outcomes = [(record, outcome) for record, outcome in outcomes if stored.get(record.id) == record]
     records = [record_with_outcome(record, outcome, datetime.now(UTC)) for record, outcome in outcomes]

@@ -42,7 +42,7 @@ _LEARNING: Curve = ((0, 0.10), (1, 0.45), (2, 0.56), (4, 0.78), (5, 0.90), (9, 0
 _WORDS_A_POINT, _REPLY_WORDS_A_POINT, _MOST_WORD_POINTS = 25, 75, 3.5
 _BANDS = ((0.9, "exceptional"), (0.7, "good"), (0.5, "mediocre"), (0.3, "poor"))
 _LEAST_BAND = "hardly anything to learn"
-# Task complexity from which a level begins.
+# Task complexity at which each level begins.
 _LEVELS = (
     (0.84, ComplexityLevel.EXPERT),
     (0.65, ComplexityLevel.COMPLEX),

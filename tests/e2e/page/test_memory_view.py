@@ -1,4 +1,4 @@
-"""The view of what is stored, in a real browser: by keyboard alone, on a small screen, in the dark, by axe-core."""
+"""The Memory view in a real browser: by keyboard alone, on a small screen, in dark mode, checked with axe-core."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ def test_records_are_filtered_searched_paged_and_added(page: Any) -> None:
     tab_to(page, "#add-text")
     page.keyboard.type("The boathouse is locked.")
     enter(page, "#add button[type=submit]")
-    page.wait_for_selector("#browse-said:has-text('Kept as')")
+    page.wait_for_selector("#browse-said:has-text('Saved as')")
     assert "The boathouse is locked." in shown(page)[0]
     page.fill("#browse [name=user_id]", "nobody")
     page.press("#browse-query", "Enter")
-    page.wait_for_selector("#browse-said:has-text('Nothing is stored that fits')")
+    page.wait_for_selector("#browse-said:has-text('No record matches')")
 
 
 def test_an_edit_keeps_tags_of_any_characters_and_takes_further_ones(page: Any) -> None:
@@ -191,7 +191,7 @@ def test_an_edit_changes_only_what_was_touched(page: Any, address: str) -> None:
     assert page.request.delete(path).ok
 
 
-def test_the_first_look_tells_what_memory_holds(page: Any) -> None:
+def test_the_start_view_gives_an_overview_of_memory(page: Any) -> None:
     """Proves: PAGE-1."""
     page.wait_for_selector("#welcome .card")
     assert "In memory" in page.inner_text("#welcome") and "from 2023-01-01 to" in page.inner_text("#welcome")

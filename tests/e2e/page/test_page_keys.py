@@ -1,4 +1,4 @@
-"""The page with keys of two tenants, in a real browser: what it shows is the chosen key's tenant's alone."""
+"""The page with keys of two tenants, in a real browser: it shows only the chosen key's tenant."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_another_key_shows_its_own_tenant_and_nothing_of_the_last(
     assert "ferry" not in visit.inner_text("#records") + visit.inner_text("#record-shown")
 
 
-def test_a_key_that_is_missing_or_none_is_told_at_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
+def test_a_missing_or_wrong_key_is_reported_at_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
     """Proves: PAGE-1 (also one with characters that no header carries, as texts from elsewhere have them)."""
     visit.wait_for_selector("#welcome .problem")
     visit.click("header summary")
@@ -93,7 +93,7 @@ def test_a_key_that_is_missing_or_none_is_told_at_once(visit: Any, keys: tuple[P
     visit.wait_for_selector("#welcome .card")
 
 
-def test_a_question_without_a_key_is_told_to_have_failed(visit: Any) -> None:
+def test_a_question_without_a_key_is_reported_as_failed(visit: Any) -> None:
     """Proves: OPS-1. What a screen reader is told doesn't stay at "Searching"."""
     visit.fill("#question", "When does the ferry leave?")
     visit.press("#question", "Enter")
@@ -101,7 +101,7 @@ def test_a_question_without_a_key_is_told_to_have_failed(visit: Any) -> None:
     assert visit.text_content("#said") == "The request failed"
 
 
-def test_a_write_that_fails_again_is_told_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
+def test_a_repeated_write_failure_is_reported_once(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
     """Proves: PAGE-1."""
     visit.click("header summary")
     give_key(visit, keys[1]["acme"])
@@ -117,9 +117,7 @@ def test_a_write_that_fails_again_is_told_once(visit: Any, keys: tuple[Path, dic
     assert visit.input_value("#record-shown textarea[name=text]") == "   "
 
 
-def test_a_key_that_only_reads_is_offered_nothing_that_writes_and_told_why(
-    visit: Any, keys: tuple[Path, dict[str, str]]
-) -> None:
+def test_a_read_only_key_sees_no_write_actions_and_the_reason(visit: Any, keys: tuple[Path, dict[str, str]]) -> None:
     """Proves: PAGE-1 (another key is offered it again)."""
     visit.click("header summary")
     give_key(visit, keys[1]["empty"])
@@ -136,4 +134,4 @@ def test_a_key_that_only_reads_is_offered_nothing_that_writes_and_told_why(
     visit.click("#records .card button")
     visit.wait_for_selector("#record-shown article")
     assert visit.is_visible("#add-one") and visit.is_hidden("#add-refused")
-    assert texts(visit, "#record-shown .row button") == ["Edit", "Let it expire", "Erase", "Close"]
+    assert texts(visit, "#record-shown .row button") == ["Edit", "Set expiry", "Erase", "Close"]

@@ -54,7 +54,7 @@ def turns(talk: Talk) -> Turns:
     return piped
 
 
-def test_what_is_told_is_noted_and_what_is_asked_is_recalled_days_later(turns: Turns) -> None:
+def test_statements_are_noted_and_questions_recall_them_days_later(turns: Turns) -> None:
     """Proves: LIVE-1, OPS-1."""
     (told,) = turns(TOLD)
     assert (told["reply"], told["speech_acts"], told["facts"]) == ("Noted.", ["statement"], [])
@@ -71,7 +71,7 @@ def test_what_is_told_is_noted_and_what_is_asked_is_recalled_days_later(turns: T
     assert asked["conversation_id"] != told["conversation_id"]
 
 
-def test_what_was_never_said_is_not_answered_and_its_echo_is_marked(turns: Turns) -> None:
+def test_a_question_without_an_answer_gets_none_and_its_repeat_is_marked(turns: Turns) -> None:
     """Proves: LIVE-2."""
     turns(TOLD)
     first, again = turns(NEVER, NEVER, at=TUESDAY)
@@ -79,20 +79,20 @@ def test_what_was_never_said_is_not_answered_and_its_echo_is_marked(turns: Turns
         assert turn["reply"] == "Nothing in memory about that."
         assert turn["confidence"]["label"] == "low"
     echoes = [fact for fact in again["facts"] if fact["text"] == NEVER]
-    assert [fact["notes"] for fact in echoes] == [["it is the question, asked before"]]
+    assert [fact["notes"] for fact in echoes] == [["it is the same question, asked earlier"]]
     refused = next(fact for fact in again["facts"] if fact["text"] == first["reply"])
     assert refused["notes"] == ["it says that there is no answer"]
     for fact in again["facts"]:
         assert (fact["left_out"] is None) == fact["in_context"]
 
 
-def test_a_reply_is_no_source_of_the_next_one(turns: Turns) -> None:
+def test_a_reply_is_not_a_source_for_the_next_one(turns: Turns) -> None:
     """Proves: LIVE-4."""
     first, code = "My locker code at the gym is 4417.", "What is my locker code at the gym?"
     changed = "They changed my locker code at the gym, it is 9032 now."
     *_, asked = turns(first, code, changed, code)
     replies = [fact for fact in asked["facts"] if fact["role"] == "assistant" and "4417" in fact["text"]]
-    assert all("it is a reply that said again what was recalled" in fact["notes"] for fact in replies)
+    assert all("it is a reply that repeats recalled facts" in fact["notes"] for fact in replies)
     assert asked["reply"] == f"I recall: {changed}"
     older = next(fact for fact in asked["facts"] if fact["text"] == first)
     assert any(note.startswith("seems to be corrected by") for note in older["notes"])
@@ -110,9 +110,7 @@ def test_a_reply_is_no_source_of_the_next_one(turns: Turns) -> None:
         ("忘掉我的密码。", "我的密码是什么？"),
     ],
 )
-def test_a_request_to_forget_erases_nothing_says_so_and_is_no_answer(
-    turns: Turns, request_to_forget: str, question: str
-) -> None:
+def test_a_request_to_forget_erases_nothing_and_says_so(turns: Turns, request_to_forget: str, question: str) -> None:
     """It was noted as a statement and came back as the answer, even with high confidence. Proves: LIVE-1, LIVE-2."""
     forgot, asked = turns(request_to_forget, question)
     assert forgot["speech_acts"] == ["request"] and "/forget ID" in forgot["reply"]
@@ -120,14 +118,14 @@ def test_a_request_to_forget_erases_nothing_says_so_and_is_no_answer(
     assert asked["confidence"]["label"] == "low" and asked["reply"] == "Nothing in memory about that."
 
 
-def test_what_is_told_beside_a_request_to_forget_is_noted(turns: Turns) -> None:
+def test_a_statement_next_to_a_request_to_forget_is_noted(turns: Turns) -> None:
     """Proves: LIVE-1, LIVE-2."""
     forgot, asked = turns("Forget my old address, I live in Hamburg now.", "Where do I live?")
     assert forgot["speech_acts"] == ["request", "statement"]
     assert asked["confidence"]["label"] != "low"
 
 
-def test_a_person_reads_what_was_recalled_and_why(talk: Talk) -> None:
+def test_the_text_output_shows_recalled_facts_and_reasons(talk: Talk) -> None:
     """Proves: STOP-2, CONF-2."""
     talk(TOLD, options=("--reference-time", MONDAY))
     text = talk(ASKED, "Thanks!", "/why", options=("--reference-time", "2025-06-05T10:00:00Z"))
@@ -139,13 +137,13 @@ def test_a_person_reads_what_was_recalled_and_why(talk: Talk) -> None:
     assert "Iteration 1" in text and "Context:" in text and "calibration" in text
 
 
-def test_what_finds_no_room_in_the_context_is_named(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_without_room_in_the_context_are_listed(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: LOOP-10."""
     turns(TOLD, "My brother Emil works as a cook in Bergen.")
     monkeypatch.setenv("RECALL_LOOP_MAX_CONTEXT_TOKENS", "80")
     (asked,) = turns("Who of us works in Bergen?", at=TUESDAY)
     left_out = [fact for fact in asked["facts"] if not fact["in_context"]]
-    assert left_out and {fact["left_out"] for fact in left_out if not fact["notes"]} == {"no room among 80 tokens"}
+    assert left_out and {fact["left_out"] for fact in left_out if not fact["notes"]} == {"no room within 80 tokens"}
     assert all(fact["text"] not in asked["context"] for fact in left_out if fact["text"] != "Noted.")
 
 
@@ -192,10 +190,10 @@ def test_a_wrong_line_ends_a_script_with_one_line(line: str, message: str, talk:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--reference-time", "soon"), "reference_time"),
+        (("--reference-time", "soon"), "--reference-time"),
         (("--infer",), "--infer"),
         (("--answer",), "--answer"),
-        (("--conversation", " "), "conversation_id"),
+        (("--conversation", " "), "--conversation"),
     ],
 )
 def test_a_wrong_option_is_refused_before_a_store_is_made(
@@ -208,7 +206,7 @@ def test_a_wrong_option_is_refused_before_a_store_is_made(
 
 @pytest.mark.parametrize("verb", [("chat",), ("add", "-")])
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # as locales have it
-def test_what_is_no_utf_8_is_refused(
+def test_invalid_utf_8_is_rejected(
     verb: tuple[str, ...], errors: str, talk: Talk, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8", errors=errors))
@@ -230,7 +228,7 @@ def model_reply(asked: RecordedRequest) -> dict[str, Any]:
     return {}
 
 
-def test_a_model_answers_what_is_asked_and_draws_facts(turns: Turns) -> None:
+def test_a_model_answers_questions_and_extracts_facts(turns: Turns) -> None:
     """Proves: LOOP-10, OPS-5."""
     with ChatEndpoint(model_reply) as endpoint:
         options = ("--model", MODEL, "--base-url", endpoint.url, "--infer")

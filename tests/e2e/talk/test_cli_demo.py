@@ -60,7 +60,7 @@ def test_each_iteration_and_the_end_are_shown(shown: str) -> None:
     assert "a question that memory can't answer" not in shown
 
 
-def test_a_week_later_an_echo_is_no_answer_and_the_newer_comes_first(shown: str) -> None:
+def test_a_week_later_a_repeat_is_no_answer_and_newer_facts_come_first(shown: str) -> None:
     """Proves: LIVE-2, LIVE-4."""
     scenes = shown.partition("A week later")[2].split("you: ")[1:]
     never, again, told, corrected, asked = scenes
@@ -95,7 +95,7 @@ def test_a_question_finds_all_of_its_answer(name: str, results: dict[str, Retrie
     assert known >= ANSWERS[name]
 
 
-def test_what_memory_does_not_hold_gets_low_confidence(results: dict[str, RetrieveResult]) -> None:
+def test_missing_answers_get_low_confidence(results: dict[str, RetrieveResult]) -> None:
     """Proves: CONF-3."""
     assert results["demo-6"].confidence.label == "low"
 

@@ -271,7 +271,7 @@ def test_a_batch_reads_before_it_writes_and_the_last_put_counts(items):
     assert len(items.search(("b",))) == 3
 
 
-def test_what_cannot_be_kept_is_an_error_and_nothing_is_written(items, memory):
+def test_an_item_that_cannot_be_stored_is_an_error_and_nothing_is_written(items, memory):
     """Proves: OPS-5, SEARCH-2."""
     good = PutOp(("t",), "good", {"v": 1})
     for bad in (
@@ -432,7 +432,7 @@ def told(result: Any) -> Any:
 
 @settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
 @given(st.lists(st.lists(st.one_of(PUTS, PUTS, ASKS), min_size=1, max_size=6), max_size=5))
-def test_random_batches_give_what_langgraphs_own_store_gives(batches):
+def test_random_batches_match_langgraphs_own_store(batches):
     """Proves: OPS-5."""
     index = {"dims": 32, "embed": lambda texts: WordHashEmbedder().embed_documents(texts).tolist(), "fields": ["text"]}
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as memory:

@@ -64,7 +64,7 @@ def test_an_expired_item_is_left_out_at_once_and_erased_by_a_sweep(memory):
     assert items.get(("u",), "goes").created_at > created
 
 
-def test_what_expired_can_be_put_again_before_a_sweep(memory):
+def test_an_expired_item_can_be_put_again_before_a_sweep(memory):
     """Proves: API-5."""
     items = RecallLoopStore(memory)
     items.put(NAMESPACE, "k", {"v": "old"}, ttl=10)

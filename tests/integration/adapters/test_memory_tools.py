@@ -64,7 +64,7 @@ def test_each_tool_searches_its_kind(store):
     assert list(named(store, tools=["search_facts"])) == ["search_facts"]
 
 
-def test_arguments_narrow_a_search_and_wrong_ones_are_told(store):
+def test_arguments_narrow_a_search_and_wrong_ones_are_reported(store):
     """Proves: SEARCH-3, OPS-5."""
     tools = named(store)
     assert ids(tools["search_facts"].invoke({"query": "Mara", "fact_type": "lives_in"})) == ["f-tallinn"]
@@ -178,11 +178,11 @@ def test_misspelt_words_are_found_where_that_is_asked_for(embedder):
     assert best.id != "n0" and best.similarity > plain.similarity
 
 
-def test_nothing_found_and_nothing_there_are_told_apart(store):
+def test_no_match_and_an_empty_scope_are_distinguished(store):
     """Proves: SEARCH-6, OPS-5."""
     tool = named(store)["search_facts"]
     empty = json.loads(tool.invoke({"query": "zeppelin", "min_similarity": 0.99}))
-    assert empty["results"] == [] and "records were looked at" in empty["message"]
+    assert empty["results"] == [] and "records were searched" in empty["message"]
     nobody = named(store, Scope(tenant="nobody"))["search_facts"]
     assert "No stored record matches" in json.loads(nobody.invoke({"query": "zeppelin"}))["message"]
 
@@ -244,7 +244,7 @@ def test_an_agent_at_an_endpoint_uses_them_and_the_loop(store):
     assert output["messages"][-1].content == "Pelle Lund owns it [f-granary]."
 
 
-def test_what_is_wrong_is_said_with_its_name(store):
+def test_errors_name_the_wrong_argument(store):
     """Proves: OPS-5."""
     for name, arguments in (
         ("scope", {"scope": "valley"}),
@@ -302,7 +302,7 @@ def test_the_add_tool_writes_to_its_bound_scope_and_all_or_nothing():
         assert asyncio.run(tool.ainvoke({"messages": talk}, config))
 
 
-def test_an_addition_of_nothing_names_what_could_be_kept(store):
+def test_an_empty_addition_names_the_arguments(store):
     """Proves: OPS-5."""
     answer = add_tool(store, Scope(tenant=VALLEY)).invoke(
         {"name": "add_memory", "args": {}, "id": "1", "type": "tool_call"}

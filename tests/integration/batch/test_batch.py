@@ -119,13 +119,13 @@ def test_every_request_gets_exactly_one_line(tmp_path: Path, harbour: MemoryStor
     assert all(error["message"] for error in errors.values())
 
 
-def test_a_line_with_a_key_twice_is_no_request(tmp_path: Path, harbour: MemoryStore) -> None:
+def test_a_line_with_a_duplicate_key_is_rejected(tmp_path: Path, harbour: MemoryStore) -> None:
     """Proves: OPS-2 (which of two tenants was meant isn't guessed)."""
     requests = tmp_path / "in.jsonl"
     requests.write_text('{"id": "q", "tenant": "a", "tenant": "b", "messages": [{"content": "Where?"}]}\n')
     run_batch(requests, tmp_path / "out.jsonl", store=harbour)
     (line,) = read(tmp_path / "out.jsonl")
-    assert line["error"] == {"type": "invalid_json", "message": "not JSON: the key 'tenant' comes twice in an object"}
+    assert line["error"] == {"type": "invalid_json", "message": "not JSON: the key 'tenant' occurs twice in an object"}
 
 
 def test_concurrency_changes_no_result(tmp_path: Path, harbour: MemoryStore) -> None:
@@ -222,7 +222,7 @@ def test_requests_are_read_as_they_are_needed(harbour: MemoryStore, order: Any) 
 
 
 @pytest.mark.parametrize("order", ["completed", "input"])
-def test_requests_that_end_with_an_error_lose_no_earlier_line(harbour: MemoryStore, order: OutputOrder) -> None:
+def test_an_error_in_the_requests_loses_no_earlier_line(harbour: MemoryStore, order: OutputOrder) -> None:
     """Proves: OPS-2."""
 
     def broken() -> Iterator[dict[str, Any]]:
@@ -385,7 +385,7 @@ def test_the_results_file_closes_and_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sort_keys", [False, True])
-def test_a_resumed_output_tells_what_was_not_answered(tmp_path: Path, sort_keys: bool) -> None:
+def test_a_resumed_output_reports_unanswered_requests(tmp_path: Path, sort_keys: bool) -> None:
     """Proves: OPS-2, OPS-3 (what is stored among the results is no reason of theirs)."""
     path = tmp_path / "out.jsonl"
     stored = {"stop": {"reason": "covered"}, "facts": [{"attributes": {"stop": {"reason": "tool_failure"}}}]}

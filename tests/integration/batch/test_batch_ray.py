@@ -146,7 +146,9 @@ def ours(process: int) -> bool:
 
 
 @with_ray
-def test_what_the_machines_lack_is_told(tmp_path: Path, served: MemoryStore, cluster: Any, embedder: Any) -> None:
+def test_missing_software_on_a_machine_is_reported(
+    tmp_path: Path, served: MemoryStore, cluster: Any, embedder: Any
+) -> None:
     """Proves: OPS-2."""
     server = ChromaProcess(tmp_path / "server")
     server.start()
@@ -188,8 +190,8 @@ def test_what_a_cluster_cannot_share_is_refused(
     requests = write(tmp_path / "in.jsonl", questions(1))
     command = ["batch", str(requests), "-o", str(tmp_path / "out.jsonl"), "--store", str(place)]
     for more, words in (
-        (["--actors", "2"], "--actors: got 2; allowed: none without --engine ray"),
-        (["--engine", "ray", "--workers", "2"], "--workers: got 2; allowed: none with --engine ray"),
+        (["--actors", "2"], "--actors: got 2; allowed: only with --engine ray"),
+        (["--engine", "ray", "--workers", "2"], "--workers: got 2; allowed: only without --engine ray"),
         (["--engine", "ray"], "keeps its vectors in its own folder"),
     ):
         assert main([*command, *more]) == 2

@@ -23,7 +23,7 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("code", [_KEYS, _RESULTS])
-def test_what_a_full_disk_does_not_take_is_named_and_not_left_behind(code: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_partial_line(code: str, tmp_path: Path) -> None:
     """Proves: OPS-2."""
     path = tmp_path / "out.json"
     ended = subprocess.run([sys.executable, "-c", _FULL + code, path], capture_output=True, text=True, check=False)

@@ -228,7 +228,7 @@ def test_the_verb_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--set", "k=1"], "k"),
     ],
 )
-def test_bad_arguments_are_told(
+def test_bad_arguments_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], told: str
 ) -> None:
     """Proves: OPS-4."""

@@ -1,4 +1,4 @@
-"""Questions of a data set that say what was there when they were asked, through the real store and the real graph."""
+"""Questions with a `before`, which see only earlier documents, through the real store and the real graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_dialogue(folder: Path) -> Path:
     return folder
 
 
-def test_a_question_sees_only_what_was_there_before_it(tmp_path: Path):
+def test_a_question_sees_only_earlier_documents(tmp_path: Path):
     """Proves: OPS-4."""
     dataset = load_dataset(write_dialogue(tmp_path))
     with MemoryStore.in_memory() as store:

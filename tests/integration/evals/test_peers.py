@@ -1,4 +1,4 @@
-"""The comparison with other memories: what the runner hands to a peer, and what it makes of the answer."""
+"""The comparison with other memories: the runner's requests to a peer, and how it evaluates the answers."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def diary(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_question_sees_what_was_written_before_it(
+def test_a_question_sees_earlier_documents(
     runner: Any, diary: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Every peer alike: the store holds as much as the question may see, and the rest only afterwards.
@@ -195,7 +195,7 @@ def test_the_measures(runner: Any) -> None:
     assert figures.gold_in_context(grouped, ["other", "long"], texts) == 1.0
 
 
-def test_what_goes_wrong_is_told(runner: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_reported(runner: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown peer, and one that breaks: told, and nothing made up.
 
     Proves: OPS-4.

@@ -80,7 +80,7 @@ def test_the_page_is_written_from_a_report(page: Any, tmp_path: Path) -> None:
     for said in ("2026-11-24", "A chip, 2 cores, 16 GB", "seed 7", "its 30 best", "bm25s 1.2, chroma 1.2"):
         assert said in text
     assert "200 questions, 3,435 documents in 3 collections. Talk of two." in text
-    assert "| | Recall@10 | nDCG@10 | gold in 1,000 tokens | ms a question | MB |" in text
+    assert "| | Recall@10 | nDCG@10 | gold in 1,000 tokens | ms per question | MB |" in text
     assert "| Recall Loop | **.835** | **.735** | **.835** | 1,061 | 130 |\n| Chroma | .420 " in text
     assert "| Chroma | .420 | .320 | .420 | **6.2** | **0.0** |" in text
     assert "Not measured: mem0, which failed." in text and "/a/b" not in text

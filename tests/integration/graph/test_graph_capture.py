@@ -50,7 +50,7 @@ def test_a_run_is_captured_whole_and_found_again(world):
     assert runs(world) == []
 
 
-def test_captured_runs_are_no_facts(world):
+def test_captured_runs_are_not_facts(world):
     """Proves: TRAJ-9 (they don't come back as memories unless trajectories are asked for)."""
     before = {fact.id for fact in retrieve(valley_request(DIRECT), store=world).facts}
     retrieve(valley_request(DIRECT), store=world, settings=CAPTURING)

@@ -84,7 +84,7 @@ def test_a_request_takes_messages_of_a_chat_framework(world):
         ([{"content": DIRECT, "kind": "x"}], "messages.0.kind", "known fields: role, author, content, timestamp"),
     ],
 )
-def test_what_is_no_message_is_named_by_its_place(world, messages, field, allowed):
+def test_an_invalid_message_is_named_by_its_position(world, messages, field, allowed):
     """Proves: OPS-1, SEARCH-2."""
     with pytest.raises(InvalidInputError) as caught:
         retrieve({"messages": messages}, store=world)
@@ -150,7 +150,7 @@ def test_a_conversation_without_a_user(graph):
     assert output["facts"][0]["id"] == "f-oda"
 
 
-def test_our_own_context_is_no_part_of_the_conversation(world):
+def test_our_own_context_is_not_part_of_the_conversation(world):
     """Proves: LOOP-9, LOOP-10 (recalled text is never read as somebody's words)."""
     message_graph = build_graph(world)
     first = message_graph.invoke({"messages": [timed(DIRECT, NOW)], "tenant": VALLEY})

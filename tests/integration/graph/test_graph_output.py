@@ -68,7 +68,7 @@ def test_the_best_fact_comes_first(world):
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("most", [1, 2, 4, 30])
-def test_a_source_is_evidence_and_no_second_item(world, question, most):
+def test_a_source_is_evidence_and_not_a_second_item(world, question, most):
     """Proves: RANK-1."""
     result = retrieve(valley_request(question, max_facts=most), store=world)
     ids = [fact.id for fact in result.facts]
@@ -192,7 +192,7 @@ def test_counters_add_up(world):
     assert counters["duration_ms"] > 0
 
 
-def test_what_is_no_chat_model_is_refused():
+def test_anything_but_a_chat_model_is_rejected():
     """Proves: SEARCH-2 (no parameter is accepted and ignored)."""
     with pytest.raises(InvalidInputError, match=r"llm.*chat model"):
         build_graph(llm=object())  # type: ignore[arg-type]

@@ -173,7 +173,7 @@ def test_tool_failure_after_all_attempts():
     assert all(outcome["error"] for outcome in result.metadata["trace"]["query_results"])
 
 
-def test_after_a_failure_nobody_is_told_that_memory_holds_nothing():
+def test_after_a_failure_no_output_says_that_memory_is_empty():
     """Proves: STOP-6, GRAPH-2, LOOP-10. Nor where a search before it found nothing relevant."""
     failing = FlakyEmbedder(failures=100)
     settings = Settings(**QUICK, context_floor=1)

@@ -1,4 +1,4 @@
-"""Questions that name a time, through the whole loop: what was said then comes first (QUERY-1, RANK-3)."""
+"""Questions that name a time, through the whole loop: records of that time come first (QUERY-1, RANK-3)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def found(store, question, knobs=None, **more):
         ("Where did Ada walk in June and July 2022?", {"market-2022", "mill-2022"}),
     ],
 )
-def test_what_was_said_then_comes_first(walks, question, best):
+def test_statements_of_the_named_time_come_first(walks, question, best):
     """Proves: QUERY-1, RANK-3. The words alone fit all 36 walks equally."""
     ids = found(walks, question)
     assert set(ids[: len(best)]) == best

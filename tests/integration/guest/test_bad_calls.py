@@ -61,7 +61,7 @@ def test_messages_of_a_send_that_are_none_are_named(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("wrong", [[], "hello", 5, HumanMessage("hello")])
 @pytest.mark.parametrize("key", ["messages", "question"])
-def test_an_input_that_is_no_mapping_says_what_is_wanted(store: MemoryStore, wrong: Any, key: str) -> None:
+def test_an_input_that_is_not_a_mapping_is_an_error(store: MemoryStore, wrong: Any, key: str) -> None:
     """Proves: GRAPH-1, SEARCH-2."""
     with pytest.raises(InvalidInputError) as caught:
         build_graph(store, inputs={"messages": key}).invoke(wrong)
@@ -83,7 +83,7 @@ class Form(TypedDict, total=False):
         ({"question": [("ai", "Hello?"), ("user", "a\0b")]}, "question.1.content"),
     ],
 )
-def test_a_mapped_question_that_is_none_is_named(store: MemoryStore, given: Any, field: str) -> None:
+def test_an_invalid_mapped_question_is_named(store: MemoryStore, given: Any, field: str) -> None:
     """Proves: GRAPH-1."""
     graph = build_graph(store, inputs={"messages": "question"}, outputs={"context": "notes"})
     builder = StateGraph(Form)

@@ -1,4 +1,4 @@
-"""A graph that names its store by path, and what it is told where that can't be (GRAPH-1, SEARCH-2)."""
+"""A graph that names its store by path, and its errors if that is impossible (GRAPH-1, SEARCH-2)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def alone(node: Any) -> Any:
     return builder.compile()
 
 
-def test_a_path_of_a_caller_without_a_store_says_what_makes_one(tmp_path: Path) -> None:
+def test_a_path_without_a_store_says_how_to_create_one(tmp_path: Path) -> None:
     """Proves: GRAPH-1, SEARCH-2."""
     graph = build_graph(settings=Settings(store_path=str(tmp_path / "memory")))
-    with pytest.raises(StoreUnavailableError, match=r"no store there; `MemoryStore\.open` .* make one"):
+    with pytest.raises(StoreUnavailableError, match=r"no store there; `MemoryStore\.open` .* create one"):
         graph.invoke(TOLD, context=Context(store_path=str(tmp_path / "another")))
     assert not (tmp_path / "another").exists()
 
@@ -75,7 +75,7 @@ def test_a_store_that_its_writer_has_not_finished_yet_holds_nothing(tmp_path: Pa
     assert recall.invoke(ASKED)["stop"]["reason"] == "nothing_in_scope"
 
 
-def test_a_sidecar_that_is_lost_is_no_memory_without_anything_in_it(tmp_path: Path) -> None:
+def test_a_lost_sidecar_is_not_an_empty_memory(tmp_path: Path) -> None:
     """Proves: GRAPH-1, STORE-4."""
     with MemoryStore.open(tmp_path) as store:
         store.upsert([{"text": "I live in Bergen."}])
@@ -107,7 +107,7 @@ def test_graphs_of_one_process_write_the_same_path(tmp_path: Path, recall_first:
         assert store.count(content_types=["message"]) == 2 and store.repairs == []
 
 
-def test_a_graph_that_shares_a_path_with_another_embedder_is_told_which_is_the_stores(tmp_path: Path) -> None:
+def test_a_path_shared_with_another_embedder_names_the_stores_embedder(tmp_path: Path) -> None:
     """Proves: OPS-5, STORE-5."""
     path = str(tmp_path / "memory")
     first = remember(settings=Settings(store_path=path))
@@ -118,7 +118,7 @@ def test_a_graph_that_shares_a_path_with_another_embedder_is_told_which_is_the_s
 
 
 @pytest.mark.parametrize("build", [build_graph, remember])
-def test_a_memory_is_no_store_but_has_one(build: Any) -> None:
+def test_a_memory_is_not_a_store_but_has_one(build: Any) -> None:
     """Proves: SEARCH-2."""
     with Memory() as memory:
         with pytest.raises(InvalidInputError, match="a MemoryStore, such as `store` of a Memory"):
@@ -126,7 +126,7 @@ def test_a_memory_is_no_store_but_has_one(build: Any) -> None:
         build(memory.store)
 
 
-def test_a_path_in_place_of_a_store_is_told_where_paths_go() -> None:
+def test_a_path_instead_of_a_store_says_where_paths_go() -> None:
     """Proves: SEARCH-2."""
     with pytest.raises(InvalidInputError, match=r"got './kept'; allowed: a MemoryStore.*the `path` of Memory\(…\)"):
         Memory(store="./kept")  # type: ignore[arg-type]

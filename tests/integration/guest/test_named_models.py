@@ -101,7 +101,7 @@ def test_a_chat_model_that_cannot_be_had_says_why(world, name, words):
         assert words in str(caught.value)
 
 
-def test_what_is_no_chat_model(world):
+def test_invalid_chat_models(world):
     """Proves: GRAPH-3."""
     for given in ("", " ", 3, object()):
         with pytest.raises(InvalidInputError, match="llm"):
@@ -186,7 +186,7 @@ class Remote(Words):
 
 
 @pytest.mark.parametrize("kind", ["langchain", "openai"])
-def test_nobody_is_told_the_address_of_an_embedder(tmp_path: Path, kind: str):
+def test_errors_hide_the_address_of_an_embedder(tmp_path: Path, kind: str):
     """Proves: GRAPH-3, SEARCH-9, OPS-5. In words what failed; the error itself has the client's text, for operators."""
     with ChatEndpoint(refuses) as endpoint:
         remote = LangChainEmbedder(Remote(), dimension=WordHashEmbedder.dimension)

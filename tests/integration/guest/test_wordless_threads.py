@@ -1,4 +1,4 @@
-"""A thread whose user has said nothing in words: the recall node finds nothing, and its host goes on."""
+"""A thread without any text from the user: the recall node finds nothing, and its host continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile, a broken or a stuck client does to the service, and what it doesn't (OPS-1, STORE-2, STORE-3)."""
+"""Effects of hostile, broken or stuck clients on the service, and their limits (OPS-1, STORE-2, STORE-3)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_client_that_reads_nothing_gives_its_place_back(
 
 
 @pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])
-def test_what_a_proxy_passes_on_is_not_of_this_machine(served: ServiceThread, header: str) -> None:
+def test_requests_forwarded_by_a_proxy_are_not_local(served: ServiceThread, header: str) -> None:
     """Proves: OPS-1 (without keys nobody elsewhere is let in, nor told of the machine)."""
     with served.client() as client:
         refused = client.get("/api/memory/records", headers={header: "192.0.2.7"})

@@ -156,7 +156,7 @@ def test_a_connection_that_says_nothing_is_closed(served: Served, begun: bytes) 
         assert sock.recv(1) == b""
 
 
-def test_a_head_without_end_and_what_is_no_http_are_refused(served: Served) -> None:
+def test_an_endless_head_and_invalid_http_are_rejected(served: Served) -> None:
     """Proves: GUARD-4 (each with a problem document)."""
     with served.connect() as sock:
         sock.sendall(served.head(0)[:40] + b"\r\nX-Long: ")

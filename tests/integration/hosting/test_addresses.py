@@ -266,13 +266,13 @@ def test_a_place_without_a_password_is_shown_as_it_is(place: str) -> None:
         assert PostgresAddress.parse(place).shown == place
 
 
-def test_an_address_is_no_path() -> None:
+def test_an_address_is_not_a_path() -> None:
     """Proves: HOST-1."""
     with pytest.raises(InvalidInputError, match="is text"):
         MemoryStore.open(Path("postgresql://u@h/db"))
 
 
-def test_nobody_there_is_a_typed_error(
+def test_an_unreachable_server_is_a_typed_error(
     unused_tcp_port: int, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: HOST-1, HOST-3."""

@@ -209,7 +209,7 @@ def test_a_source_that_changed_meanwhile_is_moved_as_it_is_now(
     assert shown(address, embedder) == shown(folder, embedder)
 
 
-def test_a_difference_is_told_and_mended_by_moving_again(
+def test_a_difference_is_reported_and_repaired_by_moving_again(
     folder: Path, address: str, embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: HOST-4 (counts and checksums; here the target's rows are changed behind the move's back)."""
@@ -227,7 +227,7 @@ def test_a_difference_is_told_and_mended_by_moving_again(
     assert shown(address, embedder) == shown(folder, embedder)
 
 
-def test_nobody_writes_the_source_meanwhile(
+def test_the_source_is_locked_during_a_move(
     folder: Path, address: str, tmp_path: Path, embedder: MiniLmEmbedder
 ) -> None:
     """Proves: HOST-4."""
@@ -254,7 +254,7 @@ def test_nobody_writes_the_source_meanwhile(
     move_store(address, tmp_path / "back", embedder=embedder, progress=write_to_address)
 
 
-def test_what_can_not_be_moved(folder: Path, address: str, tmp_path: Path, embedder: MiniLmEmbedder) -> None:
+def test_moves_that_are_rejected(folder: Path, address: str, tmp_path: Path, embedder: MiniLmEmbedder) -> None:
     """Proves: HOST-4 (typed errors; nothing is changed)."""
     other = tmp_path / "other"
     with MemoryStore.open(other, embedder=embedder) as store:
@@ -273,11 +273,11 @@ def test_what_can_not_be_moved(folder: Path, address: str, tmp_path: Path, embed
     assert not (tmp_path / "new" / "sidecar.sqlite3").exists()
 
 
-def test_a_chroma_server_that_does_not_answer_is_told_before_anything_is_copied(
+def test_an_unreachable_chroma_server_is_reported_before_anything_is_copied(
     folder: Path, tmp_path: Path, embedder: MiniLmEmbedder
 ) -> None:
     """Proves: HOST-4."""
-    with pytest.raises(StoreUnavailableError, match=r"Chroma's server gives no answer; nothing was copied"):
+    with pytest.raises(StoreUnavailableError, match=r"the Chroma server doesn't answer; nothing was copied"):
         move_store(folder, tmp_path / "new", embedder=embedder, url="http://127.0.0.1:9")
     assert not (tmp_path / "new").exists()
 
@@ -295,7 +295,7 @@ def test_a_store_is_not_moved_to_itself(folder: Path, address: str, embedder: Mi
     assert time.monotonic() - began < 30
 
 
-def test_a_part_of_another_store_is_no_place(
+def test_a_partly_moved_store_is_not_a_valid_target(
     folder: Path, address: str, tmp_path: Path, embedder: MiniLmEmbedder
 ) -> None:
     """Proves: HOST-4."""
@@ -360,7 +360,7 @@ def test_a_move_that_is_killed_goes_on(
                 child.send_signal(signal.SIGKILL)
         assert main(words) == 0
         said = capsys.readouterr()
-        assert main(words) == 0 and "as an earlier move had done already" in capsys.readouterr().out
+        assert main(words) == 0 and "in an earlier run of this move" in capsys.readouterr().out
         assert "Moved 48 records" in said.out
         assert PASSWORD not in said.out + said.err
         assert shown(target, embedder) == before

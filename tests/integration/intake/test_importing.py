@@ -378,7 +378,7 @@ def test_a_damaged_source_leaves_nothing_half_done(store: MemoryStore, tmp_path:
     assert not (tmp_path / "rejects.jsonl").exists()
 
 
-def test_what_is_no_source_is_told(tmp_path: Path, mem0: Path) -> None:
+def test_an_invalid_source_is_reported(tmp_path: Path, mem0: Path) -> None:
     """Proves: OPS-6."""
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
     for build, path, words in (
@@ -473,7 +473,7 @@ def test_an_agent_file(store: MemoryStore, tmp_path: Path) -> None:
 # The command
 
 
-def test_a_dry_run_tells_and_writes_nothing(
+def test_a_dry_run_prints_counts_and_writes_nothing(
     mem0: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: OPS-6."""

@@ -105,7 +105,7 @@ def test_good_lines_go_in_and_bad_ones_are_kept_aside(tmp_path: Path, store: Mem
     assert json.loads(entries[1]["raw"]) == lines[2]
 
 
-def test_a_record_that_is_kept_otherwise_than_it_says_is_told(tmp_path: Path, store: MemoryStore) -> None:
+def test_a_record_stored_with_differences_is_reported(tmp_path: Path, store: MemoryStore) -> None:
     """Proves: STORE-2, MOVE-1."""
     path = write(tmp_path / "in.jsonl", [message(0), message(1, created_at="2999-01-01T00:00:00Z")])
     seen: list[IngestProblem] = []
@@ -113,7 +113,7 @@ def test_a_record_that_is_kept_otherwise_than_it_says_is_told(tmp_path: Path, st
     assert (summary.created, summary.warnings, summary.rejected) == (2, 1, 0)
     ((line, rejected, reason),) = [(one.line, one.rejected, one.reason) for one in seen]
     assert (line, rejected) == (2, False)
-    assert reason == "created_at: got 2999-01-01T00:00:00+00:00, which is to come: left out"
+    assert reason == "created_at: got 2999-01-01T00:00:00+00:00, which is in the future: left out"
 
 
 def test_a_file_put_right_leaves_no_rejects_behind(tmp_path: Path, store: MemoryStore) -> None:
@@ -136,7 +136,7 @@ def test_two_files_may_share_a_rejects_file(tmp_path: Path, store: MemoryStore) 
     assert sorted(entry["file"] for entry in rejects(shared)) == ["a.jsonl", "b.jsonl"]
 
 
-def test_no_other_file_is_taken_for_a_rejects_file(tmp_path: Path, store: MemoryStore) -> None:
+def test_no_other_file_is_mistaken_for_a_rejects_file(tmp_path: Path, store: MemoryStore) -> None:
     """Proves: STORE-2."""
     path = write(tmp_path / "in.jsonl", [message(0)])
     precious = write(tmp_path / "precious.jsonl", [{"dear": "diary"}])

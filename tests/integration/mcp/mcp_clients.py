@@ -1,4 +1,4 @@
-"""The SDK's own client, over HTTP and over standard input and output, and what it reads of answers."""
+"""The SDK's own client, over HTTP and over standard input and output, and its parsed answers."""
 
 from __future__ import annotations
 

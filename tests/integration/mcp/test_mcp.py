@@ -378,7 +378,7 @@ async def test_a_tool_that_isnt_there_or_isnt_allowed_is_unknown(served):
                 await client.call_tool(name, {})
 
 
-def test_nobody_comes_in_without_a_key(served):
+def test_a_key_is_required(served):
     """Proves: OPS-6."""
     service, keys = served
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

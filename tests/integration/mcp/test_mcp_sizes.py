@@ -56,7 +56,7 @@ async def test_a_text_that_the_context_cuts_is_not_whole_in_the_data(tmp_path: P
     assert fact["text"].startswith("The gull said") and len(fact["text"]) <= len(answer.content[0].text) < 100_000
 
 
-def test_the_tools_are_told_in_less_than_60_kilobytes() -> None:
+def test_the_list_of_tools_takes_less_than_60_kilobytes() -> None:
     """Proves: OPS-6 (records of any kind still match what is told of them)."""
     tools = {name: spec.tool for name, spec in TOOL_SPECS.items()}
     assert sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools.values()) < 60_000

@@ -61,8 +61,8 @@ def peer(folder: Path) -> Iterator[Peer]:
         (CALL % ('"x"', r"\udfff"), "x", -32700, "half of a Unicode character"),
         (CALL % (r'"\ud800"', "ferry"), None, -32700, "half of a Unicode character"),
         ("no JSON", None, -32700, "Invalid JSON"),
-        ('{"jsonrpc":"2.0","id":5,"method":7}', 5, -32600, "no request"),
-        ("[]", None, -32600, "no request"),
+        ('{"jsonrpc":"2.0","id":5,"method":7}', 5, -32600, "not a JSON-RPC 2.0 request"),
+        ("[]", None, -32600, "not a JSON-RPC 2.0 request"),
     ],
 )
 def test_it_is_answered_with_an_error(peer: Peer, line: str, asked: object, code: int, words: str) -> None:
@@ -75,7 +75,7 @@ def test_it_is_answered_with_an_error(peer: Peer, line: str, asked: object, code
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("line", ["", r'{"jsonrpc":"2.0","method":"x","params":{"y":"\ud800"}}'])
-def test_who_expects_no_answer_gets_none(peer: Peer, line: str) -> None:
+def test_notifications_get_no_answer(peer: Peer, line: str) -> None:
     """Proves: OPS-6 (blank lines and notifications)."""
     peer.say(line)
     assert peer.asked(CALL % (10, "ferry"))["id"] == 10

@@ -95,7 +95,7 @@ def test_bad_usage_is_one_line(place, options, words, capsys, monkeypatch, tmp_p
     assert words in error and error.count("\n") == 1
 
 
-def test_what_is_piped_in_is_kept_without_the_line_end_of_echo(place, capsys, monkeypatch):
+def test_piped_text_is_stored_without_its_last_line_end(place, capsys, monkeypatch):
     """Proves: API-1 (lines inside it stay; what is blank is told by the argument's name)."""
     for given, kept in (("And at noon.\n", "And at noon."), (" One.\r\nTwo.\r\n", " One.\r\nTwo.")):
         monkeypatch.setattr("sys.stdin", io.StringIO(given, newline=""))

@@ -31,7 +31,7 @@ def memory():
         ({"role": "Ann", "content": [{"type": "text", "text": "The tent leaks."}]}, "Ann"),
     ],
 )
-def test_a_role_that_nobody_knows_is_the_speakers_name(memory, given, author):
+def test_an_unknown_role_is_the_speakers_name(memory, given, author):
     """Proves: API-1, API-2."""
     (record_id,) = memory.add(given).ids
     record = memory.get(record_id)

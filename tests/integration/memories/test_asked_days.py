@@ -1,4 +1,4 @@
-"""Questions for whatever was on some day: what is from that day comes first, and is believed (LIVE-4, CONF-3)."""
+"""Questions about a day: records of that day come first, with confidence (LIVE-4, CONF-3)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def texts(records):
     return [record.text for record in records]
 
 
-def test_told_and_recalled(embedder):
+def test_added_and_recalled(embedder):
     """Proves: API-1."""
     with Memory(embedder=embedder) as memory:
         added = memory.add("I moved to Bergen in May.", user_id="ada")
@@ -112,7 +112,7 @@ def test_a_mixture_in_order(memory):
     assert len(sessions) == 1 and None not in sessions and records[5].session is None
     assert [(one.index, one.reason) for one in added.skipped] == [
         (7, "the role system isn't among roles="),
-        (8, "it calls tools and says nothing"),
+        (8, "it has tool calls but no text"),
     ]
 
 
@@ -122,7 +122,7 @@ def call(name, arguments):
     return {"id": "1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
-def test_what_has_an_id_replaces_and_what_has_none_is_new(memory):
+def test_a_record_with_an_id_replaces_and_one_without_is_new(memory):
     """Proves: API-1, API-2."""
     assert len({*memory.add("Yes.").ids, *memory.add("Yes.").ids}) == 2
     for status in ("created", "unchanged"):
@@ -275,7 +275,7 @@ def test_a_value_of_the_wrong_type_is_named(memory):
         memory.list(after=3)
 
 
-def test_changes_parts_and_tells_the_history(memory):
+def test_updates_fields_and_lists_the_history(memory):
     """Proves: API-1, API-3."""
     (name,) = memory.add("I live in Bergen.", user_id="u", tenant="t").ids
     changed = memory.update(name, text="I live in Oslo.", tags=["home"], tenant="t", actor="ann")
@@ -352,7 +352,7 @@ def test_a_given_store_stays_open(store):
         ({"settings": {}}, InvalidInputError, "settings"),
     ],
 )
-def test_what_it_can_not_be_opened_on(arguments, error, words):
+def test_places_on_which_it_cannot_be_opened(arguments, error, words):
     """Proves: API-1."""
     with pytest.raises(error, match=words) as caught:
         Memory(**arguments)

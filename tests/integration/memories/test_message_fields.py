@@ -80,7 +80,7 @@ def test_an_unknown_field_is_named_with_those_that_there_are(memory: Memory, pla
     assert not memory.store.count(Scope())
 
 
-def test_a_file_tells_the_line_and_the_field(memory: Memory, tmp_path: Path) -> None:
+def test_an_error_in_a_file_names_the_line_and_the_field(memory: Memory, tmp_path: Path) -> None:
     """Proves: STORE-2."""
     file = tmp_path / "chat.json"
     file.write_text(json.dumps({"messages": [USER, {**USER, "timestmp": "2024-05-01"}]}))

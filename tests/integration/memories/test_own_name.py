@@ -18,7 +18,7 @@ LIVES = [
 
 
 @pytest.mark.parametrize(("told", "question", "others"), LIVES)
-def test_an_introduction_tells_the_name(told: str, question: str, others: list[str]) -> None:
+def test_an_introduction_states_the_name(told: str, question: str, others: list[str]) -> None:
     """It comes before what a cat is called, with more than low confidence. Proves: OPEN-4."""
     with Memory() as memory:
         for text in (others[0], told, *others[1:]):

@@ -88,7 +88,7 @@ def test_what_stands_beside_the_messages_is_skipped_with_the_reason(memory: Memo
     assert [record.text for record in memory.list()] == ["Oslo", "Tea is at four."]
     assert [(one.index, one.reason) for one in added.skipped] == [
         (1, "it has no text"),
-        (2, "it calls tools and says nothing"),
+        (2, "it has tool calls but no text"),
     ]
 
 

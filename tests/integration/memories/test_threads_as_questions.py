@@ -1,4 +1,4 @@
-"""A thread of an agent, as it is, as a question to a `Memory` and as what it keeps (API-1)."""
+"""An agent's unmodified thread as a question to a `Memory`, and as records to add (API-1)."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ def test_without_a_store_the_path_of_context_or_settings_is_opened_for_writing(t
             graph(remember(reader)).invoke(say("Hello."), thread())
 
 
-def test_what_is_wrong_is_said_with_its_name(store):
+def test_errors_name_the_wrong_argument(store):
     """Proves: OPS-5."""
     for name, arguments in (
         ("store", {"store": "path"}),

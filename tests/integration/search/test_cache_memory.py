@@ -1,4 +1,4 @@
-"""What is loaded for searches counts towards the memory limit of the caches."""
+"""Data loaded for searches counts towards the memory limit of the caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests in the documentation do what it says (OPS-1)."""
+"""The requests in the documentation work as described (OPS-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests on the page of records, runs and erasure do what it says (OPS-1)."""
+"""The requests on the page of records, runs and erasure work as described (OPS-1)."""
 
 from __future__ import annotations
 

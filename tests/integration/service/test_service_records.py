@@ -488,6 +488,6 @@ def test_a_key_that_comes_twice_in_a_line_of_a_bulk_upload_is_refused(client):
     body = b'{"id": "t-1", "id": "t-2", "kind": "fact", "text": "x"}\n{"id": "t-3", "kind": "fact", "text": "y"}\n'
     answers, summary = lines(client.post("/api/memory/records/bulk", content=body, headers=NDJSON))
     assert [answer["status"] for answer in answers] == ["rejected", "created"]
-    assert "'id' comes twice" in answers[0]["error"]
+    assert "'id' occurs twice" in answers[0]["error"]
     assert summary["rejected"] == 1
     assert client.get("/api/memory/records/t-2").status_code == 404

@@ -9,7 +9,7 @@ from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.encoding.pieces import MAX_PIECES, PIECE_CHARACTERS, pieces_of
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
-from recall_loop.memory.store.write.text_embedding import MOST_PIECE_TOKENS
+from recall_loop.memory.store.write.text_embedding import MAX_PIECE_TOKENS
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.state.records.trajectories import RunData, trajectory_record
@@ -136,4 +136,4 @@ def test_token_vectors_of_a_very_long_run_are_bounded(embedder):
         store.upsert([{"id": "t", "kind": "trajectory", "text": words}])
         codec = codec_for_embedder(embedder)
         (packed,) = StoredTokens(store._session.database, "default", codec).tokens([1]).values()
-        assert MOST_PIECE_TOKENS // 2 < len(packed.values) <= MOST_PIECE_TOKENS
+        assert MAX_PIECE_TOKENS // 2 < len(packed.values) <= MAX_PIECE_TOKENS

@@ -90,7 +90,7 @@ def test_values_alone_are_read_too(graph: Any) -> None:
         convert_history([3])
 
 
-def test_an_exception_and_an_interrupt_are_told_apart(graph: Any) -> None:
+def test_an_exception_and_an_interrupt_are_distinguished(graph: Any) -> None:
     """Proves: TRAJ-1."""
     with pytest.raises(ValueError, match="broken"):
         graph.invoke({"messages": [HumanMessage("break")]}, CONFIG)
@@ -118,7 +118,7 @@ def as_json(history: Any) -> Any:
 
 
 @pytest.mark.parametrize(("said", "status"), [("hello", "completed"), ("break", "error"), ("wait", "incomplete")])
-def test_snapshots_as_json_tell_times_and_the_ending_too(graph: Any, said: str, status: str) -> None:
+def test_snapshots_as_json_have_times_and_the_ending_too(graph: Any, said: str, status: str) -> None:
     """In any order. Proves: TRAJ-1."""
     with suppress(ValueError):
         graph.invoke({"messages": [HumanMessage(said)]}, CONFIG)
@@ -144,7 +144,7 @@ def memory() -> Iterator[MemoryStore]:
         yield store
 
 
-def test_an_own_run_tells_which_strategies_and_queries_brought_something(memory: MemoryStore) -> None:
+def test_a_captured_run_lists_productive_strategies_and_queries(memory: MemoryStore) -> None:
     """Proves: TRAJ-9."""
     request = RetrieveRequest(messages=[{"content": "When does the ferry leave?"}], agent_id="a", debug=True)
     result = retrieve(request.model_copy(update={"agent_id": None}), store=memory)

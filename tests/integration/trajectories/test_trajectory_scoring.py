@@ -140,7 +140,7 @@ def test_a_long_run_fits_the_prompt(tokens):
 @pytest.mark.parametrize(
     "wrong", [{"interaction_depth": 1.5}, {"tool_usage": None}, {"learning_value": True}, {"task_complexity": "nan"}]
 )
-def test_numbers_out_of_range_are_no_reply(wrong):
+def test_numbers_out_of_range_are_rejected(wrong):
     """Proves: TRAJ-2 (nothing is made up from a bad reply)."""
     with pytest.raises(ValidationError):
         TrajectoryScore.model_validate(GOOD | wrong)
@@ -212,7 +212,7 @@ def test_every_error_is_indexed_with_what_it_ends_in_and_that_of_the_run_itself(
     assert lines[10:] == ["Error: RecursionError: limit", "Execution: unknown"]
 
 
-def test_what_was_called_after_an_error_stands_behind_it():
+def test_the_call_after_an_error_follows_it():
     """What changed in the call that worked, and no more calls that failed. Proves: RUNS-1, TRAJ-5."""
     paid = {"flight": "HAT1", "payments": [{"id": "card"}]}
     messages = [

@@ -106,7 +106,7 @@ def test_a_threshold_is_the_least_score_with_the_precision():
 # Fitting
 
 
-def test_no_group_stands_on_both_sides_of_a_fold():
+def test_no_group_is_on_both_sides_of_a_fold():
     """Proves: CONF-4."""
     sample = CalibrationSample(drawn(80))
     for seen, unseen in sample.folds(4):
@@ -131,7 +131,7 @@ def test_every_candidate_is_better_than_the_raw_score(kind):
     assert after.min() >= 0.0 and after.max() <= 1.0
 
 
-def test_the_fit_finds_what_the_outcome_follows_and_tells_what_it_did():
+def test_the_fit_finds_the_predictive_signal_and_reports_its_steps():
     """Proves: CONF-4."""
     examples = drawn(900, wrong=0.2)
     mapping = calibrate(examples, CalibrationPlan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5))
@@ -163,7 +163,7 @@ def test_components_never_lower_the_score():
     [[], drawn(20, groups=1), [e for e in drawn(200) if e.complete]],
     ids=["none", "one group", "one outcome"],
 )
-def test_what_nothing_can_be_learnt_from_is_refused(examples):
+def test_uninformative_examples_are_rejected(examples):
     """Proves: CONF-4."""
     with pytest.raises(InvalidInputError, match="examples"):
         calibrate(examples, CalibrationPlan("m"))
@@ -182,7 +182,7 @@ def test_a_bad_plan_is_refused_by_name(bad):
 # Whether memory holds an answer
 
 
-def test_what_memory_cant_answer_is_told_apart_and_caps_the_score():
+def test_unanswerable_questions_are_recognised_and_cap_the_score():
     """Proves: CONF-4."""
     examples = drawn(900, wrong=0.3)
     mapping = calibrate(examples, CalibrationPlan("made-1", folds=4, wrongly=0.1, method=PLAIN))
@@ -310,7 +310,7 @@ def test_a_set_of_one_pool_has_its_questions_as_groups(tmp_path):
     assert len({example.group for example in read_examples(path)}) == 12
 
 
-def test_a_line_of_another_version_is_told(tmp_path):
+def test_a_line_from_another_version_is_reported(tmp_path):
     path = tmp_path / "old.jsonl"
     line = next(lines(drawn(1)))
     line["confidence_detail"]["signals"] = {}
@@ -401,6 +401,6 @@ def test_a_bad_argument_is_one_line_and_exit_code_2(extra, told, replayed, tmp_p
     assert told in complaint and complaint.count("\n") == 1
 
 
-def test_nothing_to_fit_on_is_told(tmp_path, capsys):
+def test_a_missing_sample_is_reported(tmp_path, capsys):
     assert main(["calibrate", "-o", str(tmp_path / "out.json")]) == 2
     assert "--replay FILE or --data PATH" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Loading labelled data sets: shapes, kinds, dates, and what is wrong with a folder that isn't one."""
+"""Loading labelled data sets: formats, kinds, dates, and errors for other folders."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_blank_lines_and_byte_order_marks_do_not_shift_records(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("missing", ["folder", "questions", "documents"])
-def test_folder_that_is_no_data_set(tmp_path: Path, missing: str) -> None:
+def test_folder_that_is_not_a_data_set(tmp_path: Path, missing: str) -> None:
     """The error says what such a folder holds.
 
     Proves: OPS-4.

@@ -198,7 +198,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, name: str, change: Change, error
         load_dataset(path, None, name.removesuffix("2"))
 
 
-def test_what_is_no_data_set(tmp_path: Path) -> None:
+def test_invalid_data_sets(tmp_path: Path) -> None:
     """Proves: OPS-4."""
     for text in ('[{"a": 1}]', '{"a": 1}', "[1]", "[", "no JSON", ""):
         (tmp_path / "thing.json").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Scripted lives: what is generated, what is read, and what is counted of them."""
+"""Scripted lives: generating, reading and counting them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_nothing_to_read_and_lives_of_one_name_are_refused(tmp_path: Path) -> No
         asked = [{"question": "y", "scenario": "once", "gold": ["r"]}]
         life = {"id": "a", "language": "en", "records": [record], "questions": asked}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(life))
-    with pytest.raises(InvalidInputError, match="another id"):
+    with pytest.raises(InvalidInputError, match="a different id"):
         read_lives(tmp_path)
 
 

@@ -49,7 +49,7 @@ def test_word_forms_order_and_case_are_repeats() -> None:
     )
 
 
-def test_new_words_are_no_repeat() -> None:
+def test_new_words_are_not_a_repeat() -> None:
     """Proves: OPS-4, LOOP-4."""
     assert repeats(planned("garden shed roof"), done(), planned("garden shed colour"), done()) == (2, 0)
 

@@ -101,7 +101,7 @@ def test_cuts_are_sorted_and_unique() -> None:
     assert EvalOptions(ks=(20, 5, 5)).ks == (5, 20)
 
 
-def test_only_scored_questions_are_asked_unless_told() -> None:
+def test_only_scored_questions_are_asked_by_default() -> None:
     """Proves: OPS-4."""
     unscored = question(2, gold=())
     questions = dataset(question(1), unscored, question(3, "other"))
@@ -154,7 +154,7 @@ def test_report_averages_by_category_and_overall() -> None:
     assert figures["settings"] == {"max_iterations": 3}
 
 
-def test_report_tells_how_unanswerable_questions_are_ranked() -> None:
+def test_report_shows_how_unanswerable_questions_are_ranked() -> None:
     """Proves: OPS-4, CONF-4 (questions of another collection don't count)."""
     told = [
         replace(

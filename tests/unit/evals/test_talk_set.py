@@ -67,7 +67,7 @@ def test_further_questions_are_left_out_of_what_the_embedder_learns_from(talk_se
         ("Well", "neither a message nor a question nor a fact"),
     ],
 )
-def test_a_wrong_line_is_told_with_its_place(talk_set: Any, tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_line_is_reported_with_its_location(talk_set: Any, tmp_path: Path, line: str, said: str) -> None:
     (tmp_path / "1.txt").write_text(SCRIPT + line + "\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=f"1.txt, line 11: .*{said}"):
         list(talk_set.read_scripts(tmp_path))

@@ -1,4 +1,4 @@
-"""How a batch goes on when what runs its requests dies: the engine here is a small one, with houses that burn down."""
+"""How a batch continues when its workers die, with a small engine whose workers can be killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a language model is shown: bounded, complete, newest and strongest first; and what is made of its answer."""
+"""Prompts of a language model: bounded, complete, newest and strongest first; and how its answers are used."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_digest_is_newest_and_strongest_first():
     assert short[-1] == "(and 2 more)"
 
 
-def test_tried_queries_are_told_with_their_yield():
+def test_tried_queries_are_listed_with_their_yield():
     """Proves: LOOP-3."""
     lines = briefing.render_tried([outcome(1), outcome(2, 3), outcome(3, iteration=2, error="gone")], 500).splitlines()
     assert lines[0] == "- query 2 about the granary (30 found, 3 new)"

@@ -1,4 +1,4 @@
-"""What is read out of replies, and the schema that is asked for."""
+"""Parsing replies, and the requested schema."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_object_is_read_in_whichever_form_it_comes(result):
         ),
     ],
 )
-def test_what_is_no_value_has_its_reason(result, reason):
+def test_an_invalid_value_has_a_reason(result, reason):
     """Proves: LOOP-8."""
     assert validate_reply(parse_reply(result), Plan).reason is reason
 

@@ -1,4 +1,4 @@
-"""What is there to run the service elsewhere keeps its promises, as far as can be told without a Docker engine."""
+"""The deployment files keep their promises, as far as can be checked without a Docker engine."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_image_gets_what_the_package_is_made_of_and_nothing_else(root: Path)
     assert "*" in lines and named == folders | files
 
 
-def test_the_health_check_tells_a_service_that_answers(dockerfile: list[list[str]], embedder: MiniLmEmbedder) -> None:
+def test_the_health_check_detects_a_service_that_answers(dockerfile: list[list[str]], embedder: MiniLmEmbedder) -> None:
     """Proves: SHIP-1."""
     check = json.loads(values(dockerfile, "HEALTHCHECK")[0].partition("CMD ")[2])
     assert check[0] == "python" and f"127.0.0.1:{PORT}" in check[2]

@@ -397,7 +397,7 @@ def first_column(page: Path, heading: str) -> list[str]:
         ("docs/cli.md", "verb", list(VERBS)),
     ],
 )
-def test_tables_name_what_there_is(page: str, heading: str, expected: list[str]) -> None:
+def test_tables_are_complete(page: str, heading: str, expected: list[str]) -> None:
     """Proves: STOP-2, LOOP-7, CONF-2 (names, and their order)."""
     assert first_column(ROOT / page, heading) == [str(name) for name in expected]
 

@@ -65,7 +65,7 @@ def test_import_stays_light(statement: str) -> None:
     assert not loaded & {"chromadb", "langgraph", "langchain_core", "openai", "onnxruntime", "numpy"}
 
 
-def test_who_only_writes_and_searches_imports_no_graph() -> None:
+def test_writing_and_searching_import_no_graph() -> None:
     """Proves: COST-2 (LangGraph and LangChain's models take longer to import than all of the rest)."""
     statement = (
         "from recall_loop import Memory\n"

@@ -1,4 +1,4 @@
-"""Work in the background goes on whatever fails, and the log tells (OPS-1)."""
+"""Background work continues whatever fails, and the failures are logged (OPS-1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recall_loop.service.process.repeating import repeat
 from recall_loop.state.errors import StoreUnavailableError
 
 
-def test_work_that_fails_is_repeated_and_told_once(caplog):
+def test_failing_work_is_repeated_and_logged_once(caplog):
     """Proves: OPS-1."""
     caplog.set_level(logging.WARNING, "recall_loop")
     outcomes = [StoreUnavailableError("the disk is full"), KeyError("x"), KeyError("a word"), None]
@@ -35,5 +35,5 @@ def test_work_that_fails_is_repeated_and_told_once(caplog):
 
     asyncio.run(run())
     said = [record.getMessage() for record in caplog.records]
-    tried = "the sweep fails and is tried again every 0.001 s: "
+    tried = "the sweep failed and is retried every 0.001 s: "
     assert said == [f"{tried}the disk is full", f"{tried}KeyError", "the sweep works again"]

@@ -125,7 +125,7 @@ def test_lone_surrogates(text: str, field: str) -> None:
 
 
 def test_nul_characters() -> None:
-    assert _refusal(goal="a\x00b").allowed == "text without NUL characters; one stands at character 1"
+    assert _refusal(goal="a\x00b").allowed == "text without NUL characters; there is one at character 1"
 
 
 def test_long_content_is_taken_and_shown_short_when_refused() -> None:

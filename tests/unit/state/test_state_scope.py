@@ -1,4 +1,4 @@
-"""Filters: what may be asked for, and what is refused."""
+"""Filters: accepted and rejected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: where a value comes from, and what is refused at start."""
+"""Settings: the sources of values, and errors at start."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is kept in memory of each tenant, and how it follows the writes."""
+"""In-memory data of each tenant, and how it follows writes."""

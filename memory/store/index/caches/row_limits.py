@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 CACHED_ROWS = 20_000
 # Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
 INDEXED_ROWS = 200_000
-# Allowed rows up to so many are all compared with one vector; above, Chroma is asked. Without the vectors in
-# memory they are read for it.
+# Up to this many allowed rows, all are compared with one vector; above, Chroma is queried. If the vectors aren't in
+# memory, they are read for it.
 SCANNED_ROWS = 20_000
-# The cost of a further vector in a comparison, as a share of the first one's: rows are read from memory once for all.
-# Chroma takes as long for each.
+# The cost of each further vector in a comparison, as a share of the first one's: rows are read from memory once for
+# all. Chroma takes equally long for each.
 EXTRA_VECTOR_COST = 0.08
 READ_ROWS = 2_000
 

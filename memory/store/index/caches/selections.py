@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.predicate import ColumnPredicate, Predicate
 
 MAX_SELECTIONS = 64
-# Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
+# Up to this many rows, each is tested for a tag; above, all rows with the tag are read.
 _FEW_ROWS = 10_000
 
 

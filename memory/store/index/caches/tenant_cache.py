@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.tables.predicate import Predicate
     from recall_loop.memory.store.tables.record_queries import Row
 
-# So many changed rows are kept beside the index before it is made again.
-_LEAST_DIRTY = 256
+# Up to this many changed rows are kept beside the index before it is rebuilt.
+_MIN_DIRTY = 256
 _DIRTY_SHARE = 0.05
-# Rows are kept up to the size of 20,000 rows of so many characters: few of them where texts are long.
+# Rows are kept up to the size of 20,000 rows of this many characters: fewer if texts are long.
 _ROW_CHARACTERS = 2_000
 _ROW_OVERHEAD = 500
 _MAX_POSTING_ROWS = 4_000_000
 _NEVER = sys.maxsize
-# No version of the data: changes since then are never known.
+# Not a version of the data: changes since then are never known.
 _UNKNOWN = -1
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -100,13 +100,13 @@ class TenantCache:
             with self._forgotten_on_error():
                 found = read_changes(self.database, self.tenant, self.version)
                 self.next_expiry = 0
-                if found is None:  # which windows are whole again isn't known either
+                if found is None:  # it is also unknown which windows are complete again
                     self.moment = 0
                     self.beside_expired.clear()
                 else:
                     self.beside_expired.difference_update(found.rowids.tolist())
                     late = row_queries.expired_rowids(self.database, self.tenant, 0, self.moment, found.rowids)
-                    self.beside_expired |= row_queries.read_rows_beside(self.database, late)
+                    self.beside_expired |= row_queries.read_window_neighbours(self.database, late)
                 self._take_over(None if found is None else found.rowids)
                 self.version = version if found is None else found.version
 
@@ -120,7 +120,7 @@ class TenantCache:
             with self._forgotten_on_error():
                 self.moment, self.next_expiry = now, _NEVER if following is None else following
                 if len(gone):
-                    beside = row_queries.read_rows_beside(self.database, gone)
+                    beside = row_queries.read_window_neighbours(self.database, gone)
                     self.beside_expired |= beside
                     for rowid in beside:
                         self.rows.pop(rowid, None)
@@ -146,7 +146,7 @@ class TenantCache:
         self.frequencies_within.clear()
         self.postings.clear()
         self._derived.clear()
-        if rowids is None or len(rowids) + len(self._dirty) > self._most_dirty():
+        if rowids is None or len(rowids) + len(self._dirty) > self._max_dirty():
             self._forget()
             return
         for rowid in rowids.tolist():
@@ -160,8 +160,8 @@ class TenantCache:
         self._selections.note(rowids)
         self._update()
 
-    def _most_dirty(self) -> int:
-        return max(_LEAST_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
+    def _max_dirty(self) -> int:
+        return max(_MIN_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
 
     def _forget(self) -> None:
         self.rows.clear()
@@ -278,7 +278,7 @@ class TenantCache:
 
     def has_grown(self) -> bool:
         """Return whether the index or the vectors were loaded since the last call."""
-        grown, self._grown = self._grown, False  # no lock: nobody is to wait here for what another thread loads
+        grown, self._grown = self._grown, False  # no lock: nobody should wait here for what another thread loads
         return grown
 
     def nbytes(self) -> int:

@@ -38,7 +38,7 @@ class TenantCaches:
         if now >= kept.next_expiry:
             kept.expire(now)
         grown = kept.has_grown()
-        if grown:  # to load an index or vectors takes several times what is kept of them
+        if grown:  # loading an index or vectors takes several times the memory that they occupy
             return_freed_memory()
         if grown or not known:
             self._shrink()

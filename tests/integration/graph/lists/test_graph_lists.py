@@ -87,7 +87,7 @@ def test_members_in_other_sessions_take_further_iterations(world):
     assert {QuerySource.STATEMENT, QuerySource.MEMBER} <= sources
 
 
-def test_rounds_end_where_no_new_member_comes(world):
+def test_rounds_end_without_a_new_member(world):
     """A list isn't complete because one record covers the question; it is when nothing new comes. Proves: PIECES-1."""
     result = ask(world, QUESTION)
     assert 2 <= result.stop.iteration <= 4

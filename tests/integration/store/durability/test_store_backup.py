@@ -144,7 +144,7 @@ def test_a_backup_that_was_killed_leaves_no_store_and_the_next_one_clears_it(liv
         "from recall_loop.memory.store import backup\n"
         "from recall_loop.memory.store.store import MemoryStore\n"
         "from tests.embedders import WordHashEmbedder\n"
-        "backup._set_apart = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "backup._detach_from_chroma = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "with MemoryStore.open(sys.argv[1], embedder=WordHashEmbedder(), read_only=True) as store:\n"
         "    store.maintenance.backup(sys.argv[2])\n"
     )

@@ -1,4 +1,4 @@
-"""What is left of a store when a part of it fails, each failure made for real (SEARCH-9)."""
+"""Degraded stores: what still works if a part fails, with real failures (SEARCH-9)."""
 
 from __future__ import annotations
 

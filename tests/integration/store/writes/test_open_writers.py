@@ -72,7 +72,7 @@ def test_a_closed_one_is_closed_also_while_the_other_is_open(tmp_path: Path) -> 
     second.close()
 
 
-def test_a_memory_that_nobody_closed_keeps_nobody_from_closing(tmp_path: Path) -> None:
+def test_an_unclosed_memory_does_not_keep_others_from_closing(tmp_path: Path) -> None:
     """Proves: STORE-4. As where the cell of a notebook runs a second time."""
     embedder = WordHashEmbedder()
     memory = Memory(tmp_path, embedder=embedder)
@@ -125,7 +125,7 @@ def test_threads_that_open_at_once_make_one_store(tmp_path: Path) -> None:
     assert_free(tmp_path / "new")
 
 
-def test_what_one_holds_exclusively_another_does_not_write(tmp_path: Path) -> None:
+def test_an_exclusive_lock_blocks_other_writers(tmp_path: Path) -> None:
     """Proves: STORE-4. They share the turns of writing too."""
     with opened(tmp_path) as first, opened(tmp_path) as second, ThreadPoolExecutor(1) as pool:
         with first.exclusive():

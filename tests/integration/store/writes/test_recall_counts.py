@@ -101,7 +101,7 @@ def test_changing_a_record_keeps_its_count(opened):
         assert times(store) == 1
 
 
-def test_what_cannot_be_written_is_kept_for_the_next_time(opened, caplog):
+def test_counts_that_cannot_be_written_are_kept_for_the_next_time(opened, caplog):
     """Proves: PAGE-1."""
     with opened() as store:
         add, counter = store._session.add_recalls, store._session.recalls

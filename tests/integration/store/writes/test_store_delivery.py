@@ -104,7 +104,7 @@ def test_what_was_committed_is_delivered_when_a_later_chunk_fails(tmp_path):
 
 
 @pytest.mark.folder
-def test_a_delivery_that_failed_is_told_once_and_in_order():
+def test_a_failed_delivery_is_reported_once_and_in_order():
     """Proves: STORE-4."""
     seen = []
 

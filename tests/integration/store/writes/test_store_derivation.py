@@ -147,7 +147,7 @@ def test_a_rejected_record_raises_with_its_reason_and_nothing_is_written(store, 
     assert store.count() == 0
 
 
-def test_every_reason_of_every_record_is_told(store):
+def test_every_reason_of_every_record_is_reported(store):
     """Proves: API-2."""
     records = [{"id": "a"}, {"text": "good"}, {"id": "c", "text": "", "kind": "fact", "confidence": 3, "x": 1}]
     with pytest.raises(RejectedRecordsError, match=r"records\.0\.text.*records\.2\.confidence") as caught:

@@ -108,7 +108,7 @@ def named(rule, kind, role, text, days):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(records, max_size=8), st.lists(rules, min_size=1, max_size=2))
-def test_what_no_rule_names_stays(made, rules):
+def test_records_without_a_rule_stay(made, rules):
     """Proves: LIVE-7."""
     with MemoryStore.in_memory(embedder=WordHashEmbedder(), retention=rules) as store:
         for at, (kind, role, text, days) in enumerate(made):
@@ -141,7 +141,7 @@ def test_forget_counts_first_and_keeps_to_scope_and_tenant(store):
     assert store.forget(scope, filters=Filters(user_id="u1")).records == 0
 
 
-def test_forget_refuses_what_does_not_say_which_records(store):
+def test_forget_requires_a_selection_of_records(store):
     """Proves: LIVE-7."""
     store.upsert([turn(1)])
     for wrong, field in (

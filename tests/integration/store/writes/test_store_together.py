@@ -104,7 +104,7 @@ def test_neighbours_of_waiting_writes_share_windows(store):
 
 
 @pytest.mark.parametrize("error", [EmbedderError("no vectors"), ZeroDivisionError("a bug")])
-def test_what_fails_for_one_call_is_its_own(store, error):
+def test_the_failure_of_one_call_does_not_affect_others(store, error):
     """Proves: STORE-2, STORE-4."""
     store.embedder.fail = {"poison": error}
     with together(store, [([fact("a")], "t"), ([fact("b", "poison"), fact("c")], "t"), ([fact("d")], "u")]) as futures:
@@ -118,7 +118,7 @@ def test_what_fails_for_one_call_is_its_own(store, error):
 
 
 @pytest.mark.folder
-def test_chroma_failing_is_told_to_every_call(store):
+def test_a_failure_of_chroma_reaches_every_call(store):
     """Proves: STORE-4, SEARCH-9 (not one of them is acknowledged, and repeating them is)."""
     store.upsert([fact("first")])
     store._session.connection.chroma._client.close()  # a real failure: its client is gone

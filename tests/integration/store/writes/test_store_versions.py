@@ -1,4 +1,4 @@
-"""Versions: what stands in them after each kind of change, and that erasure takes them along."""
+"""Versions: their contents after each kind of change, and their erasure."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_erased_versions_leave_no_byte(tmp_path, way):
         assert [word for word in (b"secretword", b"zanzibar", b"harmless") if word in found] == [], path
 
 
-def test_an_update_changes_what_it_names_and_keeps_the_rest(store):
+def test_an_update_changes_named_fields_and_keeps_the_rest(store):
     """Proves: API-3."""
     given = note("n", "one", label="A", tags=["x"], attributes={"a": 1, "b": 2}, user_id="u1")
     store.upsert([given, note("other", "untouched")])

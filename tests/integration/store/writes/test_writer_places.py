@@ -44,7 +44,7 @@ def test_a_process_that_goes_to_another_folder_keeps_its_store(tmp_path: Path, m
     assert_free(tmp_path / "elsewhere" / "memory", 0)
 
 
-def test_a_link_that_points_elsewhere_by_now_takes_no_store_with_it(tmp_path: Path) -> None:
+def test_a_changed_link_does_not_redirect_an_open_store(tmp_path: Path) -> None:
     """Proves: STORE-4. As where a deployment switches `current` to the next release."""
     link = tmp_path / "current"
     for number, name in enumerate(("first", "second")):
@@ -63,7 +63,7 @@ def test_a_link_that_points_elsewhere_by_now_takes_no_store_with_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_what_is_written_to_a_folder_that_was_removed_is_refused(
+def test_a_write_to_a_removed_folder_is_rejected(
     tmp_path: Path, made_anew: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: STORE-4. It would go into files that nobody can open any more, and into those of the new one."""
@@ -86,7 +86,7 @@ def test_what_is_written_to_a_folder_that_was_removed_is_refused(
         with pytest.raises(StoreUnusableError, match=REMOVED):
             write()
     old.close()
-    assert f"recalled is written nowhere: {folder}: {REMOVED}" in caplog.text
+    assert f"records were not written: {folder}: {REMOVED}" in caplog.text
     if new is None:
         assert not folder.exists()
         return

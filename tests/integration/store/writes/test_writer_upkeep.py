@@ -88,7 +88,7 @@ def test_memories_that_share_a_folder_keep_their_tenants_apart(tmp_path: Path) -
         assert [[record.text for record in memory.list().records] for memory in (acme, other)] == [["one"], ["two"]]
 
 
-def test_what_nobody_has_any_more_may_be_opened_in_another_way(tmp_path: Path) -> None:
+def test_a_closed_store_may_be_opened_with_other_options(tmp_path: Path) -> None:
     """Proves: STORE-4. Without waiting for the garbage collection of a store that was never closed."""
     gc.disable()
     try:

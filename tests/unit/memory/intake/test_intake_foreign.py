@@ -1,4 +1,4 @@
-"""Files of other programs: what they are taken for, and what is read out of them (fixtures written by hand)."""
+"""Files of other programs: their detected formats, and the records read from them (hand-written fixtures)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write(path: Path, value: Any) -> Path:
 
 
 @pytest.mark.parametrize(("name", "expected"), FILES.items())
-def test_each_file_is_taken_for_what_it_is(name: str, expected: str) -> None:
+def test_the_format_of_each_file_is_detected(name: str, expected: str) -> None:
     """Proves: MOVE-1."""
     assert set(FILES) == {path.name for path in EXPORTS.iterdir()}
     detected = detect_format(EXPORTS / name)
@@ -261,12 +261,12 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a.html": (b"<!DOCTYPE html><p>x</p>", "a web page"),
     "a.xml": (b"<?xml version='1.0'?><a/>", "an XML file"),
     "a.json": (b'{"text": ', "not JSON"),
-    "b.json": (b'[{"name": "x"}]', r"JSON of no known shape \(its first object has the fields name\)"),
-    "c.json": (b'{"results": [{"memory": "x"}]}', "memories of mem0; `recall-loop import mem0`"),
+    "b.json": (b'[{"name": "x"}]', r"JSON in an unknown format \(its first object has the fields name\)"),
+    "c.json": (b'{"results": [{"memory": "x"}]}', "an export of mem0; import it with `recall-loop import mem0`"),
     "d.json": (b"[1, 2]", "a JSON document without objects"),
-    "b.jsonl": (b"ferry\nboat\n", "no JSON Lines: its first line is not JSON"),
-    "c.jsonl": (b'{"text": "a", "hue": 1}\n{"text": "b", "hue": 2}\n', "none of its first 2 items is one"),
-    "a.csv": (b"when,what\n1,2\n", r"without a column of texts \(its columns: when, what\)"),
+    "b.jsonl": (b"ferry\nboat\n", "not JSON Lines: its first line is not JSON"),
+    "c.jsonl": (b'{"text": "a", "hue": 1}\n{"text": "b", "hue": 2}\n', "none of its first 2 items can be stored"),
+    "a.csv": (b"when,what\n1,2\n", r"without a text column \(its columns: when, what\)"),
 }
 
 
@@ -280,7 +280,7 @@ def test_a_file_of_another_kind_is_refused_once(tmp_path: Path, name: str) -> No
         examine_file(path, "auto")
 
 
-def test_archives_that_are_no_export_are_refused(tmp_path: Path) -> None:
+def test_archives_that_are_not_exports_are_rejected(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
     members = {"word/document.xml": "a Word document", "xl/workbook.xml": "an Excel", "a.txt": "a ZIP archive; unpack"}
     for member, words in members.items():

@@ -123,11 +123,11 @@ def test_odd_mails_stop_no_others(tmp_path: Path) -> None:
         "deleted mails",
         "mails without text",
     ]
-    assert entries(path)[-1].warning == "Date: got 'soon', which is no time; the time is unknown"
+    assert entries(path)[-1].warning == "Date: got 'soon', which is not a time; the time is unknown"
 
 
 @pytest.mark.parametrize("text", ["From: Ada\n\nA note.\n", "From the sea at 10:00 we went home.\n", "Date: today\n"])
-def test_a_text_with_a_heading_is_no_mail(tmp_path: Path, text: str) -> None:
+def test_a_text_with_a_heading_is_not_a_mail(tmp_path: Path, text: str) -> None:
     """Proves: MOVE-1."""
     path = tmp_path / "note.txt"
     path.write_text(text, encoding="utf-8")

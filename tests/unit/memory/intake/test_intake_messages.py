@@ -99,7 +99,7 @@ def test_of_an_empty_file_it_is_told_that_it_is_empty(
     path.write_bytes(content)
     assert preview_file(path).detected.words == "an empty file"
     assert main(["ingest", "--dry-run", str(path)]) == 0
-    assert "taken for an empty file\n  nothing would be kept" in capsys.readouterr().out
+    assert "detected as an empty file\n  nothing would be kept" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,12 @@ def claude(stated: object) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("stated", "told"), [("last June", 2), ([3], 2), (None, 0), ("2024-06-02T08:00:00Z", 0)])
-def test_a_time_that_cannot_be_read_is_told(tmp_path: Path, stated: object, told: int) -> None:
+def test_an_unreadable_time_is_reported(tmp_path: Path, stated: object, told: int) -> None:
     """The record takes its conversation's time. Proves: MOVE-1."""
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps(claude(stated)), encoding="utf-8")
     warnings = preview_file(path).warnings
-    reason = f"created_at: got {stated!r}, which is no time; the conversation's time is taken"
+    reason = f"created_at: got {stated!r}, which is not a time; the conversation's time is used"
     assert warnings == [(number, reason) for number in range(1, told + 1)]
     day = 2 if stated and not told else 1
     assert {str(one.created_at)[:10] for one in found(path)} == {f"2024-06-0{day}"}
@@ -175,7 +175,7 @@ SAID_IN_PARTS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", SAID_IN_PARTS)
-def test_of_slack_what_stands_only_in_parts_is_read(tmp_path: Path, name: str) -> None:
+def test_text_only_in_parts_of_slack_messages_is_read(tmp_path: Path, name: str) -> None:
     """Proves: MOVE-1."""
     said, kept = SAID_IN_PARTS[name]
     message = {"type": "message", "subtype": "bot_message", "ts": "1714550000.000100", "text": "", **said}

@@ -89,11 +89,11 @@ def test_dates_are_read_as_each_country_writes_them(tmp_path: Path, heads: list[
     assert told(path)[0] == ("Ada", "Hello 0", expected)
 
 
-def test_dates_that_can_be_read_both_ways_are_told_once(tmp_path: Path) -> None:
+def test_ambiguous_dates_are_reported_once(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
     path = written(tmp_path / "chat.txt", "03/05/24, 8:05 pm - Ada: Hello\n03/05/24, 8:06 pm - Ada: You there?\n")
     warnings = [entry.warning for entry in entries(path)]
-    assert warnings == ["the chat's dates can be read both ways; taken with the day first", None]
+    assert warnings == ["the chat's dates are ambiguous; read with the day first", None]
 
 
 def test_a_chat_that_is_exported_again_keeps_its_ids(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_chat_that_is_exported_again_keeps_its_ids(tmp_path: Path) -> None:
     )
 
 
-def test_a_bad_line_is_told_and_stops_no_other(tmp_path: Path) -> None:
+def test_a_bad_line_is_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
     path = tmp_path / "chat.txt"
     lines = ["12.05.24, 09:14 - Ada: one", "31.06.24, 09:14 - Ada: two", "12.05.24, 09:15 - Ada: gr\u00fcn", ""]
@@ -127,6 +127,6 @@ def test_a_bad_line_is_told_and_stops_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["12.05.24, 09:14 - went to the sea\n", "2024-05-12 09:14:05 - INFO: started\n", "Dear diary: hello\n"]
 )
-def test_a_diary_and_a_log_are_no_chats(tmp_path: Path, text: str) -> None:
+def test_a_diary_and_a_log_are_not_chats(tmp_path: Path, text: str) -> None:
     """Proves: MOVE-1."""
     assert [one.text for one in found(written(tmp_path / "diary.txt", text))] == [text.strip()]

@@ -93,7 +93,7 @@ def test_every_source_gives_the_same_run(given: list[Any]) -> None:
     assert run.execution.status == "completed"
 
 
-def test_langchain_tells_models_tokens_and_reasons() -> None:
+def test_langchain_messages_have_models_tokens_and_reasons() -> None:
     """Proves: TRAJ-1."""
     run = convert_run(LANGCHAIN)
     assert (run.metadata.input_tokens, run.metadata.output_tokens, run.metadata.models) == (10, 4, ("m-1",))
@@ -143,7 +143,7 @@ def test_calls_that_cannot_be_read_are_kept_as_they_stand() -> None:
     assert found[1].tool_calls[4].extra == {"value": "just a name"}
 
 
-def test_what_has_no_place_goes_to_extra() -> None:
+def test_unknown_fields_go_to_extra() -> None:
     """Proves: TRAJ-1."""
     picture = {"type": "image_url", "image_url": {"url": "a.png"}}
     given = {
@@ -176,7 +176,7 @@ def test_odd_roles_texts_pairs_and_objects_are_read() -> None:
     assert found[2].extra == {"role": "planner"}
 
 
-def test_what_is_no_message_is_named() -> None:
+def test_an_invalid_message_is_named() -> None:
     """Proves: TRAJ-1."""
     with pytest.raises(InvalidInputError, match=r"messages\.1: got 7"):
         convert_run(["x", 7])
@@ -225,7 +225,7 @@ def test_times_in_several_spellings(value: Any, moment: datetime) -> None:
     assert (run.metadata.start_time, run.metadata.end_time, run.metadata.duration_seconds) == (moment, moment, 0.0)
 
 
-def test_what_is_no_time_stays_in_extra() -> None:
+def test_an_invalid_time_stays_in_extra() -> None:
     """Proves: TRAJ-1."""
     (heard,) = parse_message({"role": "user", "content": "x", "timestamp": "yesterday"})
     assert heard.timestamp is None

@@ -1,10 +1,10 @@
-"""Results of tools that tell of an error, from chat APIs that have no field for it."""
+"""Tool results that report an error, from chat APIs that have no field for it."""
 
 from __future__ import annotations
 
 import pytest
 
-from recall_loop.memory.parsing.error_results import tells_error
+from recall_loop.memory.parsing.error_results import is_error_result
 from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.memory.trajectories.scoring.outcome_scoring import score_by_rules
@@ -39,9 +39,9 @@ LIMITED = "429 Too Many Requests: the limit of refunds is reached"
         '{"detail": "503 Service Unavailable"}',
     ],
 )
-def test_a_result_that_begins_as_errors_do_tells_of_one(result: str) -> None:
+def test_a_result_that_begins_like_an_error_is_one(result: str) -> None:
     """Proves: TRAJ-1."""
-    assert tells_error(result)
+    assert is_error_result(result)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_a_result_that_begins_as_errors_do_tells_of_one(result: str) -> None:
         '["error"]',
     ],
 )
-def test_any_other_result_is_none(result: str) -> None:
+def test_other_results_are_not_errors(result: str) -> None:
     """Proves: TRAJ-1."""
-    assert not tells_error(result)
+    assert not is_error_result(result)
 
 
 @pytest.mark.parametrize(

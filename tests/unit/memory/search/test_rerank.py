@@ -116,7 +116,7 @@ def test_the_order_of_the_pool_does_not_matter(first, random):
         (None, "finite|shape|NaN"),
     ],
 )
-def test_bad_scores_leave_the_first_order_and_tell_why(given_back, said):
+def test_bad_scores_keep_the_first_order_and_are_reported(given_back, said):
     """Proves: SEARCH-5, SEARCH-9."""
     import re
 
@@ -194,7 +194,7 @@ def test_a_compressor_orders_and_what_it_leaves_out_follows_in_first_order():
     assert np.argsort(-scores).tolist() == [3, 0, 1, 2]
 
 
-def test_a_compressor_that_loses_the_metadata_is_told_of():
+def test_a_compressor_that_loses_the_metadata_is_reported():
     """Proves: SEARCH-5, SEARCH-9."""
     result = run_reranker(as_reranker(Forgetful()), "q", pool_of([0.9, 0.5]))
     assert "without its original metadata" in result.reason and result.scores.tolist() == [0.9, 0.5]

@@ -85,7 +85,7 @@ def test_numbers_identifiers_short_and_function_words_stay(query, level):
     assert corrected_query(query, known, level) is None
 
 
-def test_a_stem_with_digits_is_no_variant():
+def test_a_stem_with_digits_is_not_a_variant():
     """Proves: SEARCH-2."""
     assert (
         added("routex", SpellingVocabulary({"route8": 5, "route": 2}), 2) == ["rout"]
@@ -101,7 +101,7 @@ def test_a_known_word_is_widened_at_level_1_only_by_a_far_more_frequent_one():
     assert added("pant", vocabulary(pant=10, paint=49), 2) == ["paint"]
 
 
-def test_a_stem_that_no_row_has_any_more_is_no_variant():
+def test_a_stem_without_rows_is_not_a_variant():
     """Proves: SEARCH-2."""
     assert added("pantt", SpellingVocabulary({"pant": 0})) == []
 

@@ -44,7 +44,7 @@ def test_vectors_are_unit_float32_and_near_for_near_meanings(embedder):
 
 
 @pytest.mark.parametrize("protocol", [Embedder, TokenEmbedder, ConversationalEmbedder, VersionedEmbedder])
-def test_asking_what_an_embedder_can_do_calls_no_endpoint(protocol):
+def test_inspecting_an_embedder_calls_no_endpoint(protocol):
     """Proves: STORE-5 (`isinstance` of Python 3.11 reads properties, and a dimension may have to be asked for)."""
     asked = []
 
@@ -119,7 +119,7 @@ def test_a_model_without_a_table_of_words_is_refused(model):
         weight_patch.look_up_stored_rows(model, "input_ids")
 
 
-def test_a_run_of_the_model_takes_no_more_than_so_many_tokens():
+def test_a_run_of_the_model_is_limited_in_tokens():
     """Proves: COST-2."""
 
     class Recorded:

@@ -1,4 +1,4 @@
-"""What was read of rows: kept within a bound, and never older than a change."""
+"""The cache of row contents: bounded, and never older than a change."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ASKED = {"role": "user", "content": "Where is Ada?"}
 ANSWERED = {"role": "assistant", "content": "In Oslo."}
 
 
-def test_what_the_caller_knows_goes_before_what_the_messages_tell() -> None:
+def test_the_callers_fields_override_those_of_the_messages() -> None:
     """Proves: TRAJ-1."""
     start, end = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 2, tzinfo=UTC)
     info = RunInfo(

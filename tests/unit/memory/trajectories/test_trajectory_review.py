@@ -46,7 +46,7 @@ def test_a_role_of_no_kind_spoils_no_other_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("none", [False, 0, {}, [], "", None])
-def test_an_error_that_says_no_is_none(none: Any) -> None:
+def test_an_error_field_that_is_false_is_not_an_error(none: Any) -> None:
     """Proves: TRAJ-1."""
     call = {"name": "send", "arguments": {}, "error": none}
     messages = [SAID[0], {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "ok", "error": none}]

@@ -170,7 +170,7 @@ def test_runs_land_where_the_rubric_says(messages, least, most):
     assert least <= score_by_rules(run(messages)).outcome_score <= most
 
 
-def test_a_plain_answer_is_no_failure():
+def test_a_plain_answer_is_not_a_failure():
     """Proves: TRAJ-2, TRAJ-5 (an ordinary single turn lies between the tiers of contrasts)."""
     for messages in (exchange("Who wrote Faust?", "Goethe."), exchange("Write about the heath", ESSAY)):
         value = score_by_rules(run(messages)).outcome_score

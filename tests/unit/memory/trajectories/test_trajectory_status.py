@@ -74,7 +74,7 @@ def test_the_reason_names_the_words_of_the_source() -> None:
     assert "4 user messages" in four
 
 
-def test_verdicts_on_the_result_are_no_run_status() -> None:
+def test_verdicts_on_the_result_are_not_a_run_status() -> None:
     """Proves: TRAJ-1, TRAJ-2."""
     assert [word for word in ("success", "failure", "partial_success", "good") if is_run_status(word)] == []
     assert all(is_run_status(word) for word in ("completed", "failed", "cancelled", "error", "running"))

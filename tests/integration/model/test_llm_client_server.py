@@ -1,4 +1,4 @@
-"""The door against a real server on loopback: every behaviour, and what is remembered."""
+"""The model client against a real server on loopback: every behaviour, and its memory of endpoints."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def plan(asked):
 
 @pytest.fixture
 def ask():
-    """Ask a door."""
+    """Ask a client."""
 
-    def asked(door, prompt=PROMPT, schema=Plan, limits=PLENTY, on_text=None):
-        return door.ask(prompt, schema, limits, on_text)
+    def asked(client, prompt=PROMPT, schema=Plan, limits=PLENTY, on_text=None):
+        return client.ask(prompt, schema, limits, on_text)
 
     return asked
 
@@ -60,12 +60,12 @@ def ask():
 def warm():
     """Have everything imported that a first call imports: short timeouts are for the server alone."""
     with ChatEndpoint(plan) as endpoint:
-        door = ChatClient(endpoint.model())
+        client = ChatClient(endpoint.model())
         for on_text in (None, lambda text: None):
-            assert door.ask(PROMPT, Plan, PLENTY, on_text).value is not None
+            assert client.ask(PROMPT, Plan, PLENTY, on_text).value is not None
 
 
-def door_to(endpoint, **values):
+def client_for(endpoint, **values):
     return ChatClient(endpoint.model(), **(QUICK | values))
 
 
@@ -85,13 +85,13 @@ def test_a_value_comes_and_the_rung_that_gave_it_is_remembered(ask, behaviour, r
     heard = []
     on_text = heard.append if streamed else None
     with ChatEndpoint(plan, behaviour, retry_after="0.01") as endpoint:
-        reply = ask(door_to(endpoint), on_text=on_text)
+        reply = ask(client_for(endpoint), on_text=on_text)
         assert reply.value == Plan(queries=["Atlas lead"], note="names first")
         assert (reply.failure, reply.method, reply.usage.calls) == (None, rung, calls)
         assert endpoint.count() == calls == len(reply.attempts)
         assert reply.attempts[-1] == (rung, "ok")
         assert 10 < reply.usage.tokens < 500
-        again = ask(door_to(endpoint), on_text=on_text)
+        again = ask(client_for(endpoint), on_text=on_text)
         assert (again.method, endpoint.count()) == (rung, calls + calls_again)
         assert all(asked.schema == "Plan" for asked in endpoint.asked)
     assert all("Atlas lead" in text for text in heard[-1:])
@@ -102,15 +102,15 @@ def test_an_endpoint_that_never_streams_gives_its_answers(ask):
     """Proves: LOOP-8 (it is found out once, and within the limits)."""
     heard: list[str] = []
     with ChatEndpoint(plan, Behaviour.NO_STREAM) as endpoint:
-        reply = ask(door_to(endpoint), on_text=heard.append)
+        reply = ask(client_for(endpoint), on_text=heard.append)
         assert reply.value == Plan(queries=["Atlas lead"], note="names first")
         assert reply.attempts == (("json_schema", "error"), ("json_schema", "ok"))
         assert [asked.body.get("stream", False) for asked in endpoint.asked] == [True, False]
         assert len(heard) == 1 and "Atlas lead" in heard[0]
-        again = ask(door_to(endpoint), on_text=heard.append)
+        again = ask(client_for(endpoint), on_text=heard.append)
         assert again.attempts == (("json_schema", "ok"),)
     with ChatEndpoint(plan, Behaviour.NO_STREAM) as endpoint:
-        once = ask(door_to(endpoint), limits=replace(PLENTY, calls=1), on_text=heard.append)
+        once = ask(client_for(endpoint), limits=replace(PLENTY, calls=1), on_text=heard.append)
         assert (once.value, endpoint.count()) == (None, 1)
 
 
@@ -127,7 +127,7 @@ def test_a_reason_is_in_words_and_names_no_class(ask, behaviour, detail, streame
     """Proves: LOOP-8."""
     on_text = (lambda text: None) if streamed else None
     with ChatEndpoint(plan, behaviour) as endpoint:
-        assert ask(door_to(endpoint, retries=0), on_text=on_text).failure.detail == detail
+        assert ask(client_for(endpoint, retries=0), on_text=on_text).failure.detail == detail
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_a_failure_has_its_reason_and_costs_a_bounded_number_of_calls(
     if streamed and behaviour in (Behaviour.NO_CHOICES, Behaviour.HTML):  # once more, for a reply in one piece
         calls, calls_again = calls + 1, calls_again + 1
     with ChatEndpoint(plan, behaviour, retry_after="0.01") as endpoint:
-        reply = ask(door_to(endpoint), on_text=on_text)
+        reply = ask(client_for(endpoint), on_text=on_text)
         assert (reply.value, reply.failure.reason, reply.method) == (None, reason, None)
         assert endpoint.count() == calls == reply.usage.calls == len(reply.attempts)
         assert reply.attempts[-1][1] == reason
         assert len(reply.failure.detail) <= 200
         assert "Atlas" not in reply.failure.detail
         for number in (1, 2, 3):
-            again = ask(door_to(endpoint), schema=Judgement, on_text=on_text)
+            again = ask(client_for(endpoint), schema=Judgement, on_text=on_text)
             assert endpoint.count() == calls + number * calls_again
             assert again.failure.reason is (reason if calls_again else FailureReason.CIRCUIT_OPEN)
 
@@ -172,7 +172,9 @@ def test_five_asks_of_a_hung_endpoint_cost_one_timeout(ask, behaviour, streamed)
     """Proves: LOOP-8."""
     on_text = (lambda text: None) if streamed else None
     with ChatEndpoint(plan, behaviour, trickle_seconds=0.05) as endpoint:
-        reasons = [ask(door_to(endpoint, timeout_seconds=0.5), on_text=on_text).failure.reason.value for _ in range(5)]
+        reasons = [
+            ask(client_for(endpoint, timeout_seconds=0.5), on_text=on_text).failure.reason.value for _ in range(5)
+        ]
         assert reasons == ["timeout"] + ["circuit_open"] * 4
         # A busy machine may not even get the request sent in that time.
         assert endpoint.count() <= 1
@@ -181,7 +183,7 @@ def test_five_asks_of_a_hung_endpoint_cost_one_timeout(ask, behaviour, streamed)
 def test_a_dead_endpoint_is_left_alone_after_the_retries(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.DEAD) as endpoint:
-        replies = [ask(door_to(endpoint)) for _ in range(3)]
+        replies = [ask(client_for(endpoint)) for _ in range(3)]
     assert [reply.failure.reason.value for reply in replies] == ["connection", "circuit_open", "circuit_open"]
     assert [reply.usage.calls for reply in replies] == [3, 0, 0]
 
@@ -190,20 +192,20 @@ def test_one_trial_call_closes_or_reopens_the_circuit(ask):
     """Proves: LOOP-8."""
     now = [0.0]
     with ChatEndpoint(plan, Behaviour.SERVER_ERROR) as endpoint:
-        door = door_to(endpoint, clock=lambda: now[0], cooldown_seconds=30.0, retries=1, backoff_seconds=0.0)
-        assert ask(door).usage.calls == 2
+        client = client_for(endpoint, clock=lambda: now[0], cooldown_seconds=30.0, retries=1, backoff_seconds=0.0)
+        assert ask(client).usage.calls == 2
         now[0] = 29.0
-        assert ask(door).failure.reason is FailureReason.CIRCUIT_OPEN
+        assert ask(client).failure.reason is FailureReason.CIRCUIT_OPEN
         now[0] = 31.0
-        trial = ask(door)
+        trial = ask(client)
         assert (trial.failure.reason, trial.usage.calls) == (FailureReason.SERVER_ERROR, 1)
         now[0] = 60.0
-        assert ask(door).failure.reason is FailureReason.CIRCUIT_OPEN
+        assert ask(client).failure.reason is FailureReason.CIRCUIT_OPEN
         endpoint.behaviour = Behaviour.GOOD
         now[0] = 62.0
-        assert ask(door).value is not None
+        assert ask(client).value is not None
         now[0] = 62.5
-        assert ask(door).value is not None
+        assert ask(client).value is not None
         assert endpoint.count() == 5
 
 
@@ -217,16 +219,16 @@ def test_while_the_trial_runs_others_fail_at_once():
         return plan(asked)
 
     with ChatEndpoint(slow, Behaviour.SERVER_ERROR) as endpoint, ThreadPoolExecutor(1) as pool:
-        door = door_to(endpoint, clock=lambda: now[0], retries=0)
-        assert door.ask(PROMPT, Plan, PLENTY).failure.reason is FailureReason.SERVER_ERROR
+        client = client_for(endpoint, clock=lambda: now[0], retries=0)
+        assert client.ask(PROMPT, Plan, PLENTY).failure.reason is FailureReason.SERVER_ERROR
         endpoint.behaviour = Behaviour.GOOD
         now[0] = 61.0
-        trial = pool.submit(door.ask, PROMPT, Plan, PLENTY)
+        trial = pool.submit(client.ask, PROMPT, Plan, PLENTY)
         assert entered.wait(10)
-        assert door.ask(PROMPT, Plan, PLENTY).failure.reason is FailureReason.CIRCUIT_OPEN
+        assert client.ask(PROMPT, Plan, PLENTY).failure.reason is FailureReason.CIRCUIT_OPEN
         go.set()
         assert trial.result().value is not None
-        assert door.ask(PROMPT, Plan, PLENTY).value is not None
+        assert client.ask(PROMPT, Plan, PLENTY).value is not None
 
 
 def test_a_wrong_key_opens_the_circuit_for_that_key_only(ask):
@@ -243,13 +245,13 @@ def test_retry_after_is_waited_for_when_it_fits_and_else_ends_the_ask(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.RATE_LIMITED_ONCE, retry_after="0.3") as endpoint:
         began = time.monotonic()
-        reply = ask(door_to(endpoint))
+        reply = ask(client_for(endpoint))
         assert time.monotonic() - began >= 0.3
         assert reply.attempts == (("json_schema", "rate_limited"), ("json_schema", "ok"))
         assert reply.usage.seconds >= 0.3
     for later in ("90", format_datetime(datetime.now(UTC) + timedelta(minutes=3), usegmt=True)):
         with ChatEndpoint(plan, Behaviour.RATE_LIMITED_ONCE, retry_after=later) as endpoint:
-            reply = ask(door_to(endpoint))
+            reply = ask(client_for(endpoint))
             assert (reply.failure.reason, reply.usage.calls) == (FailureReason.RATE_LIMITED, 1)
             assert reply.usage.seconds < 60
 
@@ -262,24 +264,24 @@ def test_a_retry_after_that_is_too_long_to_wait_opens_the_circuit_for_that_time(
     """Proves: LOOP-8 (at most the timeout or 5 s are waited, at most 300 s is the endpoint left alone)."""
     now = [0.0]
     with ChatEndpoint(plan, Behaviour.RATE_LIMITED_ONCE, retry_after=said) as endpoint:
-        door = door_to(endpoint, timeout_seconds=timeout, cooldown_seconds=1.0, clock=lambda: now[0])
-        assert ask(door).attempts == (("json_schema", "rate_limited"),)
+        client = client_for(endpoint, timeout_seconds=timeout, cooldown_seconds=1.0, clock=lambda: now[0])
+        assert ask(client).attempts == (("json_schema", "rate_limited"),)
         now[0] = opened - 0.5
-        assert ask(door, limits=Limits(9, 10**6, 10**6)).failure.reason is FailureReason.CIRCUIT_OPEN
+        assert ask(client, limits=Limits(9, 10**6, 10**6)).failure.reason is FailureReason.CIRCUIT_OPEN
         now[0] = opened + 0.5
-        assert ask(door).value is not None
+        assert ask(client).value is not None
         assert endpoint.count() == 2
 
 
 def test_limits_are_kept_before_each_call(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.PROSE) as endpoint:
-        door = door_to(endpoint)
-        assert ask(door, limits=Limits(0, 10**6, 60)).failure.reason is FailureReason.CALL_LIMIT
-        assert ask(door, limits=Limits(9, 500, 60)).failure.reason is FailureReason.TOKEN_LIMIT
-        assert ask(door, limits=Limits(9, 10**6, 0)).failure.reason is FailureReason.TIME_LIMIT
+        client = client_for(endpoint)
+        assert ask(client, limits=Limits(0, 10**6, 60)).failure.reason is FailureReason.CALL_LIMIT
+        assert ask(client, limits=Limits(9, 500, 60)).failure.reason is FailureReason.TOKEN_LIMIT
+        assert ask(client, limits=Limits(9, 10**6, 0)).failure.reason is FailureReason.TIME_LIMIT
         assert endpoint.count() == 0
-        reply = ask(door, limits=Limits(2, 10**6, 60))
+        reply = ask(client, limits=Limits(2, 10**6, 60))
         assert (reply.failure.reason, reply.usage.calls, endpoint.count()) == (FailureReason.CALL_LIMIT, 2, 2)
         assert [rung for rung, _ in reply.attempts] == ["json_schema", "function_calling"]
 
@@ -287,46 +289,46 @@ def test_limits_are_kept_before_each_call(ask):
 def test_retries_stop_at_the_call_limit(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.SERVER_ERROR) as endpoint:
-        reply = ask(door_to(endpoint, retries=9), limits=Limits(2, 10**6, 60))
+        reply = ask(client_for(endpoint, retries=9), limits=Limits(2, 10**6, 60))
         assert (reply.usage.calls, endpoint.count()) == (2, 2)
 
 
 def test_a_call_waits_no_longer_than_the_request_has_left(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.HANGS) as endpoint:
-        reply = ask(door_to(endpoint, timeout_seconds=30.0), limits=Limits(9, 10**6, 0.3))
+        reply = ask(client_for(endpoint, timeout_seconds=30.0), limits=Limits(9, 10**6, 0.3))
         assert reply.failure.reason is FailureReason.TIME_LIMIT
         # Half of it: the other half is for the search without the model.
         assert "0.15 s" in reply.failure.detail
         assert 0.15 <= reply.usage.seconds < 30
         endpoint.behaviour = Behaviour.GOOD
         # One call cut that short is no proof against the endpoint.
-        assert ask(door_to(endpoint)).value is not None
+        assert ask(client_for(endpoint)).value is not None
 
 
 def test_a_hung_endpoint_takes_no_more_from_requests_in_a_hurry_after_two_calls(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.HANGS) as endpoint:
-        door = door_to(endpoint, timeout_seconds=30.0)
+        client = client_for(endpoint, timeout_seconds=30.0)
         hurried = Limits(9, 10**6, 0.3)
-        reasons = [ask(door, limits=hurried).failure.reason.value for _ in range(5)]
+        reasons = [ask(client, limits=hurried).failure.reason.value for _ in range(5)]
         assert reasons == ["time_limit"] * 2 + ["circuit_open"] * 3
         assert endpoint.count() <= 2
         endpoint.behaviour = Behaviour.GOOD
         # It says nothing about calls that have much more time; and an answer closes the circuit for all.
-        assert ask(door).value is not None
-        assert ask(door, limits=Limits(9, 10**6, 29.0)).value is not None
+        assert ask(client).value is not None
+        assert ask(client, limits=Limits(9, 10**6, 29.0)).value is not None
 
 
 def test_an_answer_between_two_hurried_calls_keeps_the_circuit_closed(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.HANGS) as endpoint:
-        door = door_to(endpoint, timeout_seconds=30.0)
+        client = client_for(endpoint, timeout_seconds=30.0)
         for _ in range(3):
             endpoint.behaviour = Behaviour.HANGS
-            assert ask(door, limits=Limits(9, 10**6, 0.2)).failure.reason is FailureReason.TIME_LIMIT
+            assert ask(client, limits=Limits(9, 10**6, 0.2)).failure.reason is FailureReason.TIME_LIMIT
             endpoint.behaviour = Behaviour.GOOD
-            assert ask(door).value is not None
+            assert ask(client).value is not None
 
 
 def test_nothing_of_the_environment_is_sent_to_an_address_that_is_not_openais(ask, monkeypatch):
@@ -370,7 +372,7 @@ def test_a_deeply_nested_reply_is_no_json(ask, text, streamed):
         return ToolReply("Plan", text) if asked.rung == "function_calling" else RawReply(text)
 
     with ChatEndpoint(answer) as endpoint:
-        reply = ask(door_to(endpoint), on_text=(lambda said: None) if streamed else None)
+        reply = ask(client_for(endpoint), on_text=(lambda said: None) if streamed else None)
         assert {reason for _, reason in reply.attempts} == {"not_json"}
         assert (reply.failure.reason, endpoint.count()) == (FailureReason.NOT_JSON, 4)
 
@@ -402,7 +404,7 @@ def test_a_refused_parameter_is_sent_otherwise_and_remembered(ask, parameter, va
 def test_replies_are_bounded_and_the_schema_is_strict(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan) as endpoint:
-        ask(door_to(endpoint, reply_tokens=123))
+        ask(client_for(endpoint, reply_tokens=123))
         body = endpoint.asked[0].body
     assert body["max_completion_tokens"] == 123
     sent = body["response_format"]["json_schema"]
@@ -414,8 +416,8 @@ def test_replies_are_bounded_and_the_schema_is_strict(ask):
 def test_a_whole_reply_at_the_limit_is_a_value(ask):
     """Proves: LOOP-8 (LengthFinishReasonError with usable content)."""
     with ChatEndpoint(lambda asked: RawReply('{"queries": ["Atlas lead"]}', finish="length")) as endpoint:
-        assert ask(door_to(endpoint)).value == Plan(queries=["Atlas lead"])
-        assert ask(door_to(endpoint), on_text=lambda text: None).value == Plan(queries=["Atlas lead"])
+        assert ask(client_for(endpoint)).value == Plan(queries=["Atlas lead"])
+        assert ask(client_for(endpoint), on_text=lambda text: None).value == Plan(queries=["Atlas lead"])
 
 
 def test_a_cut_off_tool_call_is_not_completed_by_guesses(ask):
@@ -427,7 +429,7 @@ def test_a_cut_off_tool_call_is_not_completed_by_guesses(ask):
         return plan(asked)
 
     with ChatEndpoint(cut, Behaviour.TRUNCATES) as endpoint:
-        reply = ask(door_to(endpoint), on_text=lambda text: None)
+        reply = ask(client_for(endpoint), on_text=lambda text: None)
         assert reply.attempts == (("json_schema", "bad_request"), ("function_calling", "truncated"))
         assert reply.failure.reason is FailureReason.TRUNCATED
 
@@ -436,17 +438,17 @@ def test_a_cut_off_tool_call_is_not_completed_by_guesses(ask):
 def test_a_prompt_that_is_too_long_ends_the_ask(ask, error):
     """Proves: LOOP-8."""
     with ChatEndpoint(lambda asked: RawReply(status=400, error={"message": "no", **error})) as endpoint:
-        reply = ask(door_to(endpoint))
+        reply = ask(client_for(endpoint))
         assert (reply.failure.reason, endpoint.count()) == (FailureReason.BAD_REQUEST, 1)
 
 
 def test_a_request_that_is_bad_in_every_form_is_not_held_against_the_forms(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(lambda asked: RawReply(status=400, error={"message": "no"})) as endpoint:
-        assert ask(door_to(endpoint)).usage.calls == 4
-        assert ask(door_to(endpoint)).attempts == (("prompt", "bad_request"),)
+        assert ask(client_for(endpoint)).usage.calls == 4
+        assert ask(client_for(endpoint)).attempts == (("prompt", "bad_request"),)
         endpoint.answer = plan
-        assert [ask(door_to(endpoint)).method for _ in range(2)] == ["prompt", "json_schema"]
+        assert [ask(client_for(endpoint)).method for _ in range(2)] == ["prompt", "json_schema"]
 
 
 def test_the_text_grows_as_it_streams(ask):
@@ -454,7 +456,7 @@ def test_the_text_grows_as_it_streams(ask):
     for behaviour in (Behaviour.GOOD, Behaviour.REJECTS_FORMAT, Behaviour.REJECTS_ALL_FORMATS):
         heard = []
         with ChatEndpoint(plan, behaviour) as endpoint:
-            assert ask(door_to(endpoint), on_text=heard.append).value is not None
+            assert ask(client_for(endpoint), on_text=heard.append).value is not None
         assert len(heard) >= 4
         assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
         assert heard[-1] == '{"queries": ["Atlas lead"], "note": "names first"}'
@@ -465,14 +467,14 @@ def test_the_text_is_heard_while_the_server_still_writes(ask):
     held = threading.Event()
     with ChatEndpoint(plan, held=held) as endpoint:
         # The server writes on only after the first text was heard.
-        assert ask(door_to(endpoint, timeout_seconds=20.0), on_text=lambda text: held.set()).value is not None
+        assert ask(client_for(endpoint, timeout_seconds=20.0), on_text=lambda text: held.set()).value is not None
 
 
 def test_a_stream_that_was_left_behind_ends_at_its_next_piece():
     """Proves: LOOP-8."""
     heard = []
     with ChatEndpoint(plan, piece_seconds=0.2) as endpoint:
-        reply = door_to(endpoint, timeout_seconds=0.7).ask(PROMPT, Plan, PLENTY, heard.append)
+        reply = client_for(endpoint, timeout_seconds=0.7).ask(PROMPT, Plan, PLENTY, heard.append)
         assert reply.failure.reason is FailureReason.TIMEOUT
         count, end = len(heard), time.monotonic() + 60
         while any(thread.name == "recall-loop-llm" for thread in threading.enumerate()):
@@ -497,33 +499,33 @@ def test_a_listeners_error_is_the_callers(ask):
 
     with ChatEndpoint(plan) as endpoint:
         with pytest.raises(LookupError, match="the listener's own"):
-            ask(door_to(endpoint), on_text=broken)
-        assert ask(door_to(endpoint)).value is not None
+            ask(client_for(endpoint), on_text=broken)
+        assert ask(client_for(endpoint)).value is not None
 
 
 def test_the_same_prompt_is_answered_from_the_cache(ask):
     """Proves: LOOP-8."""
     heard = []
     with ChatEndpoint(plan) as endpoint:
-        door = door_to(endpoint, cache_entries=1)
-        first, second = ask(door), ask(door, on_text=heard.append)
+        client = client_for(endpoint, cache_entries=1)
+        first, second = ask(client), ask(client, on_text=heard.append)
         assert (first.cached, second.cached, second.usage.calls, endpoint.count()) == (False, True, 0, 1)
         assert second.value == first.value
         assert "Atlas lead" in heard[0]
-        assert not ask(door, prompt=RenderedPrompt("plan", "1", PROMPT.system, "Another question")).cached
-        assert not ask(door).cached
+        assert not ask(client, prompt=RenderedPrompt("plan", "1", PROMPT.system, "Another question")).cached
+        assert not ask(client).cached
         endpoint.answer = lambda asked: {"wrong": 1}
         for _ in range(2):
-            assert not ask(door, prompt=RenderedPrompt("plan", "1", PROMPT.system, "A third")).cached
+            assert not ask(client, prompt=RenderedPrompt("plan", "1", PROMPT.system, "A third")).cached
 
 
 def test_many_asks_at_once_on_one_door():
     """Proves: LOOP-8."""
     with ChatEndpoint(lambda asked: {"queries": [asked.user]}, Behaviour.REJECTS_FORMAT) as endpoint:
-        door = door_to(endpoint, timeout_seconds=30.0)
+        client = client_for(endpoint, timeout_seconds=30.0)
 
         def one(number):
-            return door.ask(RenderedPrompt("plan", "1", "You plan.", f"question {number}"), Plan, PLENTY)
+            return client.ask(RenderedPrompt("plan", "1", "You plan.", f"question {number}"), Plan, PLENTY)
 
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(one, range(32)))
@@ -536,8 +538,8 @@ def test_a_cancelled_ask_gives_the_trial_back():
     """Proves: LOOP-8."""
     now = [0.0]
     with ChatEndpoint(plan, Behaviour.SERVER_ERROR) as endpoint:
-        door = door_to(endpoint, clock=lambda: now[0], retries=0)
-        door.ask(PROMPT, Plan, PLENTY)
+        client = client_for(endpoint, clock=lambda: now[0], retries=0)
+        client.ask(PROMPT, Plan, PLENTY)
         now[0] = 61.0
         endpoint.behaviour = Behaviour.HANGS
 
@@ -551,9 +553,9 @@ def test_a_cancelled_ask_gives_the_trial_back():
         with ThreadPoolExecutor(1) as pool, cancellable(cancelled):
             pool.submit(cancel)
             with pytest.raises(RunCancelledError):
-                door.ask(PROMPT, Plan, PLENTY)
+                client.ask(PROMPT, Plan, PLENTY)
         endpoint.behaviour = Behaviour.GOOD
-        assert door.ask(PROMPT, Plan, PLENTY).value is not None
+        assert client.ask(PROMPT, Plan, PLENTY).value is not None
 
 
 def test_inside_a_graph_callbacks_see_the_call_and_tokens_stay_hidden():
@@ -569,10 +571,10 @@ def test_inside_a_graph_callbacks_see_the_call_and_tokens_stay_hidden():
             self.runs.append((name, tags))
 
     with ChatEndpoint(plan) as endpoint:
-        door = door_to(endpoint)
+        client = client_for(endpoint)
 
         def node(state: dict) -> dict:
-            return {"rung": door.ask(PROMPT, Plan, PLENTY).method}
+            return {"rung": client.ask(PROMPT, Plan, PLENTY).method}
 
         async def anode(state: dict) -> dict:
             return await asyncio.to_thread(node, state)

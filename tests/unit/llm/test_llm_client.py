@@ -57,8 +57,8 @@ class Scripted(BaseChatModel):
 
 @pytest.fixture
 def ask():
-    def asked(door, limits=PLENTY, on_text=None):
-        return door.ask(PROMPT, Plan, limits, on_text)
+    def asked(client, limits=PLENTY, on_text=None):
+        return client.ask(PROMPT, Plan, limits, on_text)
 
     return asked
 
@@ -82,7 +82,7 @@ def test_a_model_without_structured_output_is_asked_by_prompt(ask, make, streame
     assert heard[-1:] == ([JSON] if streamed else [])
 
 
-def test_the_schema_stands_in_the_prompt_once():
+def test_the_schema_is_in_the_prompt_once():
     """Proves: LOOP-8."""
     seen = []
 
@@ -90,9 +90,9 @@ def test_the_schema_stands_in_the_prompt_once():
         seen.append(messages[0].content)
         return AIMessage(JSON)
 
-    door = ChatClient(Scripted(act=act))
-    door.ask(PROMPT, Plan, PLENTY)
-    door.ask(RenderedPrompt("plan", "1", 'Follow {"title": "Plan", "properties": {}}', "x"), Plan, PLENTY)
+    client = ChatClient(Scripted(act=act))
+    client.ask(PROMPT, Plan, PLENTY)
+    client.ask(RenderedPrompt("plan", "1", 'Follow {"title": "Plan", "properties": {}}', "x"), Plan, PLENTY)
     assert [text.count('"properties"') for text in seen] == [1, 1]
     assert seen[0].startswith("You plan.\n\nAnswer with one JSON object")
 
@@ -175,10 +175,10 @@ def test_a_system_without_threads_left_is_a_failure(ask, monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    door = ChatClient(Scripted(act=None))
+    client = ChatClient(Scripted(act=None))
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        assert ask(door).failure.reason is FailureReason.ERROR
+        assert ask(client).failure.reason is FailureReason.ERROR
 
 
 @pytest.mark.parametrize("total", [0, -5, True, 3.5, "7", None, [1]])
@@ -213,10 +213,10 @@ def test_a_thread_that_dies_is_a_failure(ask, monkeypatch):
 def test_a_blocking_model_does_not_hang_the_ask(ask):
     """Proves: LOOP-8."""
     go = threading.Event()
-    door = ChatClient(Scripted(act=lambda messages: AIMessage(JSON) if go.wait(300) else None), timeout_seconds=0.2)
+    client = ChatClient(Scripted(act=lambda messages: AIMessage(JSON) if go.wait(300) else None), timeout_seconds=0.2)
     try:
-        assert ask(door).failure.reason is FailureReason.TIMEOUT
-        assert ask(door).failure.reason is FailureReason.CIRCUIT_OPEN
+        assert ask(client).failure.reason is FailureReason.TIMEOUT
+        assert ask(client).failure.reason is FailureReason.CIRCUIT_OPEN
     finally:
         go.set()
 
