@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from recall_loop.memory.intake.files.detection import AUTO, FORMATS
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
+from tests.processes.forked_process import forked_command
 
 EXPORTS = Path(__file__).resolve().parents[1] / "foreign" / "exports"
 
@@ -170,13 +169,12 @@ def test_of_a_folder_the_files_are_read(
 
 def test_standard_input_is_read_and_its_rejects_stay_in_this_folder(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
-    command = [sys.executable, "-m", "recall_loop.cli", "ingest", "-", "--store", "s"]
-    ran = subprocess.run(
-        command, check=False, input='bad\n{"text": "kept"}\n', cwd=tmp_path, capture_output=True, text=True
-    )
-    assert (ran.returncode, ran.stdout.split(" (")[0]) == (
+    with forked_command("ingest", "-", "--store", "s", cwd=tmp_path) as process:
+        process.stdin.write('bad\n{"text": "kept"}\n')
+        said, complained = process.communicate()
+    assert (process.returncode, said.split(" (")[0]) == (
         1,
         "/dev/stdin: records, one a line: 1 created, 0 replaced, 0 unchanged, 1 rejected",
     )
-    assert "Rejected lines are in stdin.rejects.jsonl" in ran.stderr
+    assert "Rejected lines are in stdin.rejects.jsonl" in complained
     assert '"raw": "bad"' in (tmp_path / "stdin.rejects.jsonl").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import pytest
 
 from recall_loop.cli.core.interruptions import Interruptions, end_if_terminated
 from recall_loop.cli.main import VERBS, main, one_line
-from tests.processes.forked_process import forked_file
+from tests.processes.forked_process import forked_command, forked_file, run_forked_command
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "recall_loop.cli"]
@@ -188,11 +189,9 @@ def test_another_writer_process_is_reported(tmp_path: Path) -> None:
 
     path = write(tmp_path / "in.jsonl", facts(1))
     with MemoryStore.open(tmp_path / "s"):
-        told = subprocess.run(
-            [*COMMAND, "ingest", str(path), "--store", str(tmp_path / "s")], capture_output=True, check=False
-        )
+        told = run_forked_command("ingest", str(path), "--store", str(tmp_path / "s"))
     assert told.returncode == 2
-    assert str(tmp_path / "s").encode() in told.stderr and told.stderr.count(b"\n") == 1
+    assert str(tmp_path / "s") in told.stderr and told.stderr.count("\n") == 1
 
 
 def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
@@ -200,15 +199,11 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "in.jsonl", [{**fact, "attributes": {"note": "x" * 10_000}} for fact in facts(50)])
     place = str(tmp_path / "s")
     assert main(["ingest", str(path), "--store", place]) == 0
-    with subprocess.Popen(
-        [*COMMAND, "store", "export", "--store", place], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as child:
-        assert child.stdout is not None
-        assert child.stderr is not None
+    with forked_command("store", "export", "--store", place) as child:
         child.stdout.readline()
         child.stdout.close()
-        assert child.stderr.read() == b""
-    assert child.returncode == 141
+        assert child.stderr.read() == ""
+        assert child.wait(60) == 141
 
 
 def has_checkpoint(place: Path) -> bool:
@@ -224,7 +219,7 @@ def test_an_interrupt_is_130_and_the_next_run_goes_on(
     tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proves: STORE-4."""
-    path, place = write(tmp_path / "in.jsonl", facts(300)), tmp_path / "s"
+    path, place = write(tmp_path / "in.jsonl", facts(60)), tmp_path / "s"
     words = ["ingest", str(path), "--store", str(place)]
     with forked_file(root / "tests" / "slow_cli.py", *words, "--batch-size", "4") as child:
         wait_until(lambda: has_checkpoint(place) or child.poll() is not None, 100)
@@ -250,18 +245,19 @@ def test_a_termination_that_a_library_swallowed_ends_the_service_before_it_serve
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_json_on_stdout_is_whole_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+def test_json_on_stdout_is_whole_in_any_encoding(
+    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: STORE-2."""
     text = "Bücher \U0001f4da \x9b31m \u202e tail"
     path = write(tmp_path / "in.jsonl", [{"id": "x", "kind": "fact", "text": text}])
     place = str(tmp_path / "s")
     assert main(["ingest", str(path), "--store", place]) == 0
-    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [*COMMAND, "store", "export", "--store", place], capture_output=True, env=environment, check=True
-    )
-    assert json.loads(done.stdout)["text"] == text
-    assert b"\xc2\x9b" not in done.stdout
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert main(["store", "export", "--store", place]) == 0
+    assert json.loads(written.getvalue())["text"] == text
+    assert b"\xc2\x9b" not in written.getvalue()
 
 
 @pytest.mark.parametrize("words", [["add", "x", "--store", "d"], ["keys", "add", "--tenant", "t", "--keys", "d"]])

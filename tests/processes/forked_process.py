@@ -113,9 +113,9 @@ def run_forked_file(file: Path, *arguments: str) -> subprocess.CompletedProcess[
     return run_forked(_FILE, str(file), *arguments)
 
 
-def forked_command(*words: str) -> ForkedProcess:
+def forked_command(*words: str, cwd: str | os.PathLike[str] | None = None) -> ForkedProcess:
     """Start `recall-loop`, in the environment in which the first of all these processes was started."""
-    return ForkedProcess(_COMMAND, *words)
+    return ForkedProcess(_COMMAND, *words, cwd=cwd)
 
 
 def run_forked_command(*words: str) -> subprocess.CompletedProcess[str]:

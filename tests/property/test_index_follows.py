@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search_many
@@ -59,17 +59,24 @@ def write(store, change):
         store.upsert([{key: value for key, value in record.items() if value is not None} for record in change])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# No shrinking: it takes minutes.
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.generate],
+)
 @given(changes=st.lists(WRITES, min_size=1, max_size=6), most=st.sampled_from([1, 4, 256]))
 def test_an_updated_index_answers_like_a_freshly_loaded_one(monkeypatch, changes, most):
     """Proves: SEARCH-1, STORE-2, STORE-7."""
-    monkeypatch.setattr(tenant_cache, "_LEAST_DIRTY", most)
+    monkeypatch.setattr(tenant_cache, "_MIN_DIRTY", most)
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for change in changes:
             write(store, change)
-            kept_up = answers(store)
-            store._session.cache.clear()
-            assert kept_up == answers(store)
+            search_many(store, QUERIES, params=SearchParams(content_types=KINDS))
+        kept_up = answers(store)
+        store._session.cache.clear()
+        assert kept_up == answers(store)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,8 +7,6 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -241,17 +239,17 @@ def test_a_model_answers_questions_and_extracts_facts(turns: Turns) -> None:
         assert plain[0]["reply"].startswith("I recall: ")
 
 
-def test_a_person_types_makes_a_mistake_and_leaves(tmp_path: Path) -> None:
+def test_a_person_types_makes_a_mistake_and_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Typed at a terminal a mistake is told and the conversation goes on; the end of the input ends it with 0."""
     person, terminal = pty.openpty()
-    command = [sys.executable, "-m", "recall_loop.cli", "chat", "--store", str(tmp_path / "s")]
-    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        os.close(terminal)
-        os.write(person, f"/nothing\n{TOLD}\n\x04".encode())
-        out, error = process.communicate(timeout=120)
-        os.close(person)
-    assert process.returncode == 0, error
-    assert b"got '/nothing'" in out and b"memory: Noted." in out
+    with os.fdopen(person, "wb", buffering=0) as keyboard, os.fdopen(terminal, encoding="utf-8") as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        keyboard.write(f"/nothing\n{TOLD}\n\x04".encode())
+        assert main(["chat", "--store", str(tmp_path / "s")]) == 0
+    out = capsys.readouterr().out
+    assert "got '/nothing'" in out and "memory: Noted." in out
 
 
 @pytest.mark.parametrize(

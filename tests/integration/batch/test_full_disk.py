@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes.forked_process import run_forked
 
 # The system's limit on the size of files stands in for a full disk: writing fails, and the error names no file.
 _FULL = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
@@ -26,7 +26,7 @@ except OSError as error:
 def test_a_full_disk_is_reported_and_leaves_no_partial_line(code: str, tmp_path: Path) -> None:
     """Proves: OPS-2."""
     path = tmp_path / "out.json"
-    ended = subprocess.run([sys.executable, "-c", _FULL + code, path], capture_output=True, text=True, check=False)
+    ended = run_forked(_FULL + code, str(path))
     assert ended.returncode != 0
     assert f"{path}: File too large" in ended.stderr.splitlines()[-1]
     assert [found.suffix for found in tmp_path.iterdir()] in ([], [".lock"])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -36,6 +33,7 @@ from tests.integration.graph.worlds import (
     validated_result,
     valley_request,
 )
+from tests.processes.forked_process import run_forked
 
 STAMP = {"timestamp": NOW}
 WORKING = ("tried_queries", "query_results", "tool_calls", "evidence_pool", "new_facts_by_iteration")
@@ -276,7 +274,9 @@ def test_checkpoints_under_strict_msgpack(tmp_path: Path):
     """Proves: LOOP-2 (nothing but plain JSON in the state: no warning, and it reads back equal)."""
     code = textwrap.dedent(
         """
-        import sys, warnings, logging
+        import os, sys, warnings, logging
+        os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+        assert "langgraph" not in sys.modules  # which reads it once
         warnings.simplefilter("error")
         logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
         from langgraph.checkpoint.sqlite import SqliteSaver
@@ -296,14 +296,7 @@ def test_checkpoints_under_strict_msgpack(tmp_path: Path):
             assert pool and all(type(entry) is dict for entry in pool.values())
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "checkpoints.sqlite")],
-        cwd=Path(__file__).resolve().parents[3],
-        env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_forked(code, str(tmp_path / "checkpoints.sqlite"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

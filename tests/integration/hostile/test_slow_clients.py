@@ -1,4 +1,4 @@
-"""Clients that send half a request, or a byte at a time, against a service in a process of its own (GUARD-4)."""
+"""Clients that send half a request, or a byte at a time (GUARD-4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 from recall_loop.service.access.api_keys import KeyRole, add_key
-from tests.service_server import ServiceProcess
+from recall_loop.state.settings.settings import Settings
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 PLACES = 8
 HEAD_SECONDS = 3.0
@@ -55,16 +57,10 @@ class Answer(NamedTuple):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("slow")
     keys = [add_key(folder / "keys.json", tenant, KeyRole.WRITE)[1] for tenant in ("greedy", "other")]
-    limits = {"CONCURRENCY": 2, "QUEUE": PLACES - 2, "HEAD_SECONDS": HEAD_SECONDS, "BODY_BYTES_PER_SECOND": 100}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in limits.items():
-            patch.setenv(f"RECALL_LOOP_SERVICE_{name}", str(value))
-        process = ServiceProcess(["--store", str(folder / "store"), "--keys", str(folder / "keys.json")], folder)
-    try:
-        process.ready()
-        yield Served(process.url, *keys)
-    finally:
-        process.end()
+    limits = {"concurrency": 2, "queue": PLACES - 2, "head_seconds": HEAD_SECONDS, "body_bytes_per_second": 100}
+    config = {**limits, "keys_file": folder / "keys.json"}
+    with running_service(config=config, settings=Settings(), embedder=WordHashEmbedder()) as service:
+        yield Served(service.url, *keys)
 
 
 def answer_on(sock: socket.socket) -> Answer:

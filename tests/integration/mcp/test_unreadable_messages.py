@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.processes.forked_process import ForkedProcess, forked_command
 
 pytestmark = pytest.mark.slow
 OPENING = {
@@ -24,31 +24,27 @@ CALL = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"search"
 class Peer:
     """The server in a process of its own, spoken to line by line."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: ForkedProcess) -> None:
         self._process = process
         assert self.asked(json.dumps(OPENING))["id"] == 0
         self.say(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
 
     def say(self, line: str) -> None:
         """Send a line."""
-        assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def asked(self, line: str) -> dict[str, Any]:
         """Send a line, and return the next that comes."""
         self.say(line)
-        assert self._process.stdout is not None
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
 
 @pytest.fixture(scope="module")
 def peer(folder: Path) -> Iterator[Peer]:
-    command = [sys.executable, "-m", "recall_loop.cli", "mcp", "--store", str(folder), "--read-only"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with forked_command("mcp", "--store", str(folder), "--read-only") as process:
         yield Peer(process)
-        assert process.stdin is not None
         process.stdin.close()
         assert process.wait(30) == 0
 
@@ -88,8 +84,10 @@ def test_what_was_asked_before_the_end_of_the_input_is_answered(tmp_path: Path) 
     cancelled = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}'
     begun = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
     lines = [json.dumps(OPENING), begun, *(add % (at, at) for at in (1, 2, 3)), cancelled, CALL % (4, "line")]
-    command = [sys.executable, "-m", "recall_loop.cli", "mcp", "--store", "store"]
-    done = subprocess.run(command, cwd=tmp_path, input="\n".join(lines), capture_output=True, text=True, check=True)
-    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    with forked_command("mcp", "--store", "store", cwd=tmp_path) as process:
+        process.stdin.write("\n".join(lines))
+        said, complained = process.communicate()
+    assert process.returncode == 0, complained
+    answers = {answer["id"]: answer for answer in map(json.loads, said.splitlines())}
     assert {0, 1, 2, 4} <= set(answers)
     assert all(answers[at]["result"]["isError"] is False for at in (1, 2, 4))

@@ -54,12 +54,17 @@ def _attributes(tree: ast.Module) -> set[str]:
 
 
 def test_the_store_is_read_through_its_own_methods_only(root: Path) -> None:
-    def parsed(*rooms: str) -> dict[Path, ast.Module]:
-        outside = [path for path in _files(root, *rooms) if not path.is_relative_to(STORE)]
-        return {path: ast.parse((root / path).read_text(encoding="utf-8")) for path in outside}
+    def outside(*rooms: str) -> dict[Path, str]:
+        paths = [path for path in _files(root, *rooms) if not path.is_relative_to(STORE)]
+        return {path: (root / path).read_text(encoding="utf-8") for path in paths}
 
-    product = parsed(*PRODUCT)
+    def parsed(texts: dict[Path, str], words: tuple[str, ...]) -> dict[str, ast.Module]:
+        """Trees of the files that have one of the words at all: parsing takes long."""
+        return {str(path): ast.parse(text) for path, text in texts.items() if any(word in text for word in words)}
+
+    product = outside(*PRODUCT)
     assert TABLES.count("|") > 5 and len(product) > 200
-    assert [str(path) for path, tree in product.items() if any(map(OUR_SQL.search, _texts(tree)))] == []
-    every = product | parsed("benchmarks", "examples")
-    assert [str(path) for path, tree in every.items() if not _attributes(tree).isdisjoint(BACK_DOORS)] == []
+    asking = parsed(product, ("FROM", "JOIN", "INTO", "UPDATE"))
+    assert asking and [path for path, tree in asking.items() if any(map(OUR_SQL.search, _texts(tree)))] == []
+    reaching = parsed(product | outside("benchmarks", "examples"), BACK_DOORS)
+    assert reaching and [path for path, tree in reaching.items() if not _attributes(tree).isdisjoint(BACK_DOORS)] == []

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
@@ -34,13 +34,12 @@ def _rooms(root: Path) -> list[Path]:
     return sorted(path for path in found if path.parts[0] not in NOT_HOUSE | {"package"})
 
 
-def _imports(path: Path) -> Iterator[str]:
+@cache
+def _imports(path: Path) -> frozenset[str]:
     """Names of the modules that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return frozenset(plain | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module})
 
 
 def _modules_after(statement: str) -> set[str]:

@@ -11,19 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from recall_loop import retrieve
 from recall_loop.cli.main import main
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.files.store_files import WriterLock
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnavailableError
 from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 from tests.processes.forked_process import run_forked, run_forked_command
-from tests.service_server import ServiceProcess
+from tests.service_server import running_service
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.folder, pytest.mark.timeout(300)]
@@ -194,32 +195,33 @@ def test_a_store_in_memory_can_be_kept(tmp_path: Path) -> None:
         assert store.count() == 1 and store.maintenance.verify().sound
 
 
-def test_a_backup_of_a_served_store_holds_what_the_service_acknowledged(tmp_path: Path) -> None:
-    """The service writes in a process of its own, and so does the command copy. Proves: OPS-8, OPS-1."""
-    served = ServiceProcess(["--store", str(tmp_path / "store")], tmp_path)
+def test_a_backup_of_a_served_store_holds_what_the_service_acknowledged(
+    tmp_path: Path, embedder: MiniLmEmbedder
+) -> None:
+    """The command copies in a process of its own. Proves: OPS-8, OPS-1."""
     acknowledged: list[str] = []
     stopping = threading.Event()
+    settings = Settings(store_path=str(tmp_path / "store"))
+    with running_service(settings=settings, embedder=embedder) as served:
 
-    def post() -> None:
-        with httpx.Client(base_url=served.url, timeout=60, verify=False) as client:
-            while not stopping.is_set():
-                name = f"w{len(acknowledged)}"
-                client.post("/api/memory/records", json={"records": [fact(name)]}).raise_for_status()
-                acknowledged.append(name)
+        def post() -> None:
+            with served.client() as client:
+                while not stopping.is_set():
+                    name = f"w{len(acknowledged)}"
+                    client.post("/api/memory/records", json={"records": [fact(name)]}).raise_for_status()
+                    acknowledged.append(name)
 
-    writer = threading.Thread(target=post, daemon=True)
-    try:
-        served.ready()
+        writer = threading.Thread(target=post, daemon=True)
         writer.start()
-        wait_until(lambda: len(acknowledged) > 2)
-        before = list(acknowledged)
-        done = run_forked_command("store", "backup", "--store", str(tmp_path / "store"), str(tmp_path / "copy"))
-        assert (done.returncode, done.stderr) == (0, "")
-        goes_on(acknowledged)
-    finally:
-        stopping.set()
-        writer.join(60)
-        served.end()
+        try:
+            wait_until(lambda: len(acknowledged) > 2)
+            before = list(acknowledged)
+            done = run_forked_command("store", "backup", "--store", str(tmp_path / "store"), str(tmp_path / "copy"))
+            assert (done.returncode, done.stderr) == (0, "")
+            goes_on(acknowledged)
+        finally:
+            stopping.set()
+            writer.join(60)
     assert verify_folder(tmp_path / "copy").sound
     with MemoryStore.open(tmp_path / "copy", create=False) as store:
         assert len(store.get(before, scope=Scope())) == len(before)
