@@ -97,12 +97,14 @@ def _phrases() -> _Phrases:
 
 def _denied_knowledge(language: dict[str, list[str]]) -> str:
     """Return the pattern of a sentence that denies, in any words, that its speaker knows, was told or has on record."""
-    denial, knowing, noun, person = (
-        "|".join(language[kind]) for kind in ("denials", "knowing", "memory_nouns", "first_person")
+    denial, knowing, noun, person, addressed, told = (
+        "|".join(language[kind])
+        for kind in ("denials", "knowing", "memory_nouns", "first_person", "second_person", "telling_verbs")
     )
     near = "[^,;:，；：]{0,40}"
     denied = rf"(?:{denial}){near}(?:{knowing}|{noun})|(?:{noun}){near}(?:{denial})"
-    return rf"(?=.*(?:{person})).*(?:{denied})"
+    untold = rf"(?:{denial}){near}(?:{told})"
+    return rf"(?=.*(?:{person})).*(?:{denied})|(?=.*(?:{addressed})).*(?:{untold})"
 
 
 def _acknowledging_han(data: dict[str, dict[str, list[str]]]) -> str:

@@ -267,6 +267,12 @@ def test_a_request_to_forget_ends_where_something_else_is_told(text: str, stated
         "Non, vous ne m'avez pas précisé la marque.",
         "No me pasaste el número.",
         "Вы не называли имя риелтора.",
+        "You've not mentioned Priya's shoe size.",
+        "Nein, leider nicht, die hast du mir nicht gegeben.",
+        "No, nunca me pasaste la clave del wifi.",
+        "Je ne l'ai pas, tu ne me l'as jamais donné.",
+        "Нет, этого пароля ты мне не присылала.",
+        "没有，燃气户号你没给过我。",
     ],
 )
 def test_not_having_been_told_is_no_answer(text: str) -> None:

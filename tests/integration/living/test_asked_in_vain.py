@@ -1,0 +1,72 @@
+"""What memory held when the same was asked and wasn't known is hardly the answer when it is asked again (CONF-3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop import Memory
+
+CASES = [
+    (
+        "My dentist says I should get an electric toothbrush.",
+        "Which brand is the dentist's electric toothbrush?",
+        "what brand was the electric toothbrush of the dentist again?",
+        "You never told me the brand.",
+        "It is a Philips, the dentist's electric toothbrush.",
+    ),
+    (
+        "Die Terrasse vom Nachbarn ist jetzt fertig, mit Lampen und Tischen.",
+        "Welche Firma hat die Terrasse vom Nachbarn gebaut?",
+        "welche firma hat nochmal die terrasse vom nachbarn gebaut?",
+        "Nein, die hast du mir nicht gegeben.",
+        "Die Terrasse vom Nachbarn hat die Firma Kogler gebaut.",
+    ),
+    (
+        "Marta abre la tienda los lunes, y el horario del martes cambia.",
+        "¿Qué horario tiene la tienda de Marta en agosto?",
+        "¿qué horario tiene la tienda de Marta en agosto?",
+        "No, nunca me pasaste ese horario.",
+        "El horario de la tienda de Marta en agosto es de 9 a 14.",
+    ),
+    (
+        "Офис у нас теперь на Лесной, седьмой этаж.",
+        "Какой пароль от вайфая в офисе на Лесной?",
+        "не помнишь, какой пароль от вайфая в офисе на Лесной?",
+        "Нет, этого пароля ты мне не присылала.",
+        "Пароль от вайфая в офисе на Лесной — берёза77.",
+    ),
+]
+
+
+def recalled(question: str, *said: tuple[str, str]) -> str:
+    with Memory() as memory:
+        for role, text in said:
+            memory.add([{"role": role, "content": text}], user_id="ada")
+        return memory.recall(question, user_id="ada").confidence.label
+
+
+@pytest.mark.parametrize(("told", "question", "asked", "reply", "later"), CASES)
+def test_what_was_there_when_it_was_not_known_makes_nothing_sure(
+    told: str, question: str, asked: str, reply: str, later: str
+) -> None:
+    """Proves: LIVE-2, CONF-3."""
+    in_vain = [("user", told), ("user", asked), ("assistant", reply)]
+    assert recalled(question, *in_vain) == "low"
+    assert recalled(question, *in_vain, ("user", later)) != "low"
+
+
+def test_a_plain_answer_stays_one_whatever_was_replied() -> None:
+    """An assistant that replied without looking doesn't hide what memory holds. Proves: CONF-3."""
+    question = "What is the code of my locker?"
+    said = [("user", "The code of my locker is 4512."), ("user", question), ("assistant", "I don't know.")]
+    assert recalled(question, *said) != "low"
+
+
+def test_another_users_vain_question_says_nothing() -> None:
+    """Proves: CONF-3, LIVE-5."""
+    question = "What is the code of the gym's locker?"
+    with Memory() as memory:
+        memory.add(["The gym's locker has the code with my birthday, 1204."], user_id="ada")
+        before = memory.recall(question, user_id="ada").confidence.score
+        memory.add([question, {"role": "assistant", "content": "You haven't told me."}], user_id="ben")
+        assert memory.recall(question, user_id="ada").confidence.score == pytest.approx(before, abs=0.01)
