@@ -19,7 +19,7 @@ from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.question.amounts import number_words
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.text.gloss.glosses import english_of
-from recall_loop.text.time.time_expressions import parse_times, says_when, without_times
+from recall_loop.text.time.time_expressions import parse_times, says_when, without_dates, without_times
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.tokens import words_in_order
@@ -42,6 +42,7 @@ class AskedProperty(StrEnum):
     ADDRESS = "address"
     BREED = "breed"
     MEASURE = "measure"
+    CLOCK = "clock"
     WISH = "wish"
 
 
@@ -52,7 +53,7 @@ _WITH_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
 # A time's digits tell none of them.
 _NUMBERED = frozenset({AskedProperty.PHONE, AskedProperty.ADDRESS})
 # Patterns that those of all languages share, by the name that stands in braces for them.
-_SHARED = ("breed", "measure")
+_SHARED = ("breed", "measure", "hour")
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -87,7 +88,7 @@ def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
     """
     if language not in _lists():
         return []
-    folded = fold(without_times(text) if wanted in _NUMBERED else text)  # "12.6. at 9:30" is no number
+    folded = fold(_without_others(wanted, text))
     found = [told.start() for told in _pattern(language, wanted, "told").finditer(folded)]
     if wanted is AskedProperty.JOB:
         return [*found, *_find_occupations(text, language)]
@@ -95,6 +96,13 @@ def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
         return found
     ages = find_told(AskedProperty.AGE, text, language) if _has_date(text) else []
     return [*found, *ages] if ages or says_when(text) or any(map(str.isdigit, text)) else []
+
+
+def _without_others(wanted: AskedProperty, text: str) -> str:
+    """Return a text without numbers that mean something else: "12.6. at 9:30" is no phone number, its date no hour."""
+    if wanted is AskedProperty.CLOCK:
+        return without_dates(text)
+    return without_times(text) if wanted in _NUMBERED else text
 
 
 def find_bare_ages(text: str, language: str) -> list[int]:
@@ -120,7 +128,19 @@ def _find_occupations(text: str, language: str) -> Iterator[int]:
 
 @cache
 def _definite_words(language: str) -> frozenset[str]:
-    return shared_words("possessives") | place_words(language) | frozenset(fold(_lists()["shared"]["articles"]).split())
+    return shared_words("possessives") | place_words(language) | articles()
+
+
+@cache
+def articles() -> frozenset[str]:
+    """Return the definite articles and demonstratives of all languages, folded."""
+    return frozenset(fold(_lists()["shared"]["articles"]).split())
+
+
+@cache
+def auxiliaries() -> frozenset[str]:
+    """Return the words of all languages that begin the rest of a verb ("the school has called"), folded."""
+    return frozenset(fold(_lists()["shared"]["auxiliaries"]).split())
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, has_money, without_counted
+from recall_loop.policy.confidence.bare_kinds import leaves_open_which
 from recall_loop.policy.confidence.told_properties import (
     asked_of,
     is_about,
@@ -38,6 +39,8 @@ from recall_loop.text.words.tokens import content_words, stems, text_language, w
 # In these languages a name is told by its capital.
 _CAPITALISED = frozenset({"en", "de", "es", "fr", "ru"})
 _SHORT_REPLY = 6
+# Numbers of so many digits may count things; a longer one before a word of the question is its price ("900 rent").
+_SMALL_DIGITS = 2
 _PLACES = frozenset({"=residence", "=work"})
 
 
@@ -87,7 +90,7 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     asked = fold(question.text)
     language = question.language
     if PRICE in find_topics(asked, language) or prices_in(asked, language) or asks_to_pay(question.text, language):
-        return _tells_price(text) or any(map(_tells_price, beside))
+        return any(_tells_price(each, question) for each in (text, *beside))
     return tells_amount(text) or any(map(counts, beside))
 
 
@@ -142,18 +145,35 @@ def _may_tell_person(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     return not owned and (not shared_words("speakers").isdisjoint(found) or has_first_person(text, language))
 
 
-def _tells_price(text: str) -> bool:
-    """Tell whether a text has money, or a number that is no time and counts nothing; "un piso" has none."""
+def _tells_price(text: str, question: AnalysedQuestion) -> bool:
+    """Tell whether a text has money, or a number that is no time and counts nothing; "un piso" has none.
+
+    The question's own numbers are no price, and neither is a small one before its words: "the 24 chairs".
+    """
     language = text_language(text)
     if has_money(text, language):
         return True
     if not counts_beside_times(text):
         return False
-    left = without_times(without_counted(text, language))
-    return has_number(" ".join(word for word in words(left) if word not in stop_words(language)))
+    left, asked = words(without_times(without_counted(text, language))), {*stems(question.text)}
+    numbers = {*filter(has_number, words(question.text))}
+    counted = (
+        _is_small(word) and stem(after, language) in asked for word, after in zip(left, [*left[1:], ""], strict=True)
+    )
+    kept = [word for word, counts_it in zip(left, counted, strict=True) if not (counts_it or word in numbers)]
+    return has_number(" ".join(word for word in kept if word not in stop_words(language)))
 
 
-_MAY_TELL = (_may_tell_amount, _may_tell_place, _may_tell_person)
+def _is_small(word: str) -> bool:
+    return len(word) <= _SMALL_DIGITS or not word.isdigit()
+
+
+def _may_tell_which(question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    record = entry["record"]
+    return bool(record.get("source_ids")) or not leaves_open_which(question, record["text"])
+
+
+_MAY_TELL = (_may_tell_amount, _may_tell_place, _may_tell_person, _may_tell_which)
 
 
 def _tells_place(text: str, question: AnalysedQuestion) -> bool:

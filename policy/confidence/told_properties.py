@@ -158,7 +158,8 @@ def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEnt
 
 def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
     text = entry["record"]["text"]
-    if len(text) > LONGEST_TELLING or subject.isdisjoint(stems(text)):  # a pronoun stands for it
+    anywhere = wanted is AskedProperty.CLOCK or len(text) > LONGEST_TELLING
+    if anywhere or subject.isdisjoint(stems(text)):  # a pronoun stands for it
         return tells_anywhere(wanted, question, entry)
     return any(_tells_of_in(wanted, question, subject, part) for part in _PARTS.split(text))
 
@@ -169,7 +170,7 @@ def _tells_of_in(wanted: AskedProperty, question: AnalysedQuestion, subject: Set
     A sentence goes on about the subject of the one before, and of any before if it has a pronoun and no name.
     """
     asked_in, language = question.language, text_language(text)
-    told = [part for part in _SENTENCES.split(text) if part.strip()]
+    told = sentences_of(text)
     has_subject = [not subject.isdisjoint(stems(part, language)) for part in told]
     for at, part in enumerate(told):
         follows = any(has_subject[max(at - 1, 0) : at]) or (any(has_subject[:at]) and _only_refers(part, language))
@@ -181,6 +182,11 @@ def _tells_of_in(wanted: AskedProperty, question: AnalysedQuestion, subject: Set
         elif wanted not in _ATTRIBUTED or _is_of(wanted, part, asked_in, subject, follows=follows):
             return True
     return False
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text, without their marks."""
+    return [part for part in _SENTENCES.split(text) if part.strip()]
 
 
 def _only_refers(sentence: str, language: str) -> bool:

@@ -61,6 +61,14 @@ def asked_kind_of(question: str, language: str) -> AskedKind:
     return NO_KIND
 
 
+@lru_cache(maxsize=256)
+def asked_noun(question: str, language: str) -> str | None:
+    """Return the first word of the kind of thing that a question asks for ("surgeon"), known or not; None without."""
+    found = _pattern(language).search(question)
+    phrase = next(filter(None, found.groups()), "") if found else ""
+    return next((word for word in words(phrase) if word not in stop_words(language)), None)
+
+
 @lru_cache(maxsize=128)
 def _member_stems(kind: str) -> frozenset[str]:
     single = frozenset(stem(word) for word in members_of(kind) if " " not in word)

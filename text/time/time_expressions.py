@@ -140,9 +140,14 @@ def says_when(text: str) -> bool:
 
 def without_times(text: str) -> str:
     """Return a text without what it says of when and how long: dates, relative times, hours, lengths of time."""
+    return _lengths().sub(" ", _hours_and_days().sub(" ", without_dates(text)))
+
+
+def without_dates(text: str) -> str:
+    """Return a text without its dates and relative times ("next Friday"); hours stay."""
     for time in reversed(parse_times(text, _ANY_REFERENCE)):
         text = f"{text[: time.at]} {text[time.at + len(time.text) :]}"
-    return _lengths().sub(" ", _hours_and_days().sub(" ", text))
+    return text
 
 
 @cache

@@ -1,0 +1,58 @@
+"""Whether a record that mentions a kind of thing says which one it is: "which car do I have?" (CONF-3).
+
+"The car needs a service" shares the question's word and tells no car. Of a text that has the kind's word without a
+modifier, without what follows it to say which, and without a name beside it, the answer can't be learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from recall_loop.policy.confidence.asked_properties import articles, auxiliaries
+from recall_loop.policy.confidence.told_properties import sentences_of
+from recall_loop.policy.facts.change_words import shared_words
+from recall_loop.policy.question.amounts import has_number
+from recall_loop.policy.question.asked_kinds import asked_noun
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.speech.first_person import has_first_person
+from recall_loop.text.time.time_expressions import without_times
+from recall_loop.text.words.languages import CHINESE, stop_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import stems, text_language, words
+
+
+def leaves_open_which(question: AnalysedQuestion, text: str) -> bool:
+    """Tell whether a text mentions the thing that a question asks about ("which school?") and not which it is.
+
+    Chinese, which has neither articles nor capitals, is never taken to.
+    """
+    language = question.language
+    noun = asked_noun(question.text, language) if question.asked is None and language != CHINESE else None
+    if noun is None or text_language(text) != language or question.kind.told_in(text):
+        return False
+    wanted = stem(noun, language)
+    told = [part for part in sentences_of(without_times(text)) if wanted in stems(part, language)]
+    return bool(told) and not any(_says_which(part, wanted, question) for part in told)
+
+
+def _says_which(sentence: str, wanted: str, question: AnalysedQuestion) -> bool:
+    language, asked = question.language, {*words(question.text)}
+    if any(not asked.issuperset(words(name)) for name in find_entities(sentence)):
+        return True
+    found = ["", *words(sentence), ""]
+    places = [at for at, word in enumerate(found) if word and stem(word, language) == wanted]
+    return any(_is_modified(found, at, question, asked) for at in places)
+
+
+def _is_modified(found: Sequence[str], at: int, question: AnalysedQuestion, asked: set[str]) -> bool:
+    """Tell whether a word before or behind a noun says which one is meant; its owner does, unless the owner asks."""
+    language, before, after = question.language, found[at - 1], found[at + 1]
+    stop = stop_words(language)
+    if before in shared_words("possessives"):
+        own = has_first_person(before, language) and has_first_person(question.text, language)
+        if not own and before not in asked:
+            return True
+    elif before and before not in stop and before not in asked:
+        return True
+    return has_number(after) or (after in stop and after not in articles() and after not in auxiliaries())
