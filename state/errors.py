@@ -168,7 +168,7 @@ def display_value(value: object) -> str:
     """Return `value` as one printable line of at most 120 characters."""
     try:
         text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
-    except (RecursionError, ValueError):  # nested too deep, or an integer too long to print
+    except Exception:  # noqa: BLE001  # nested too deep, an integer too long, or whatever a foreign object may raise
         text = f"<{type(value).__name__}>"
     return truncate(text, _SHOWN_CHARACTERS)
 

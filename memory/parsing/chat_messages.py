@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from recall_loop.memory.parsing.content_parts import ContentParts, is_tool_part, object_fields
 from recall_loop.memory.parsing.error_results import is_error_result
 from recall_loop.memory.parsing.foreign_json import (
+    attribute,
     clean_text,
     to_count,
     to_datetime,
@@ -51,8 +52,10 @@ TIMES = ("timestamp", "created_at", "createdAt", "created", "time", "date")
 # Marks a context block that the loop has appended to a conversation, in its `additional_kwargs`.
 RECALL_MARKER = "recall_loop"
 _SIMPLE_FIELDS = frozenset(("role", "content", "name", "tool_calls"))
+# One of them an object has that is a message.
+_TELLING = {"type", "role", "kind"}
 # Possible properties of a message's class, beside its fields.
-_PROPERTIES = ("type", "role", "content", "name", "id", "tool_calls", "tool_call_id")
+_PROPERTIES = ("type", "role", "kind", "content", "name", "id", "tool_calls", "tool_call_id")
 
 
 @dataclass(slots=True)
@@ -82,7 +85,7 @@ class SourceMessage:
 def is_recall_block(message: Any) -> bool:
     """Return whether a message, as an object or a mapping, is a context block that the graph has appended."""
     more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
-    more = getattr(message, "additional_kwargs", None) if more is None else more
+    more = attribute(message, "additional_kwargs") if more is None else more
     return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
 
 
@@ -111,13 +114,19 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
     """Read one message; more than one where a message carries several tool results as blocks.
 
     Raises:
-        InvalidInputError: it is no message.
+        InvalidInputError: it is no message, or an object with an attribute that can't be read; names that.
     """
-    if type(given) is dict and given.keys() <= _SIMPLE_FIELDS:
-        simple = _parse_simple_message(given)
-        if simple is not None:
-            return [simple]
-    fields = MessageFields(message_fields(given, where))
+    try:
+        if type(given) is dict and given.keys() <= _SIMPLE_FIELDS:
+            simple = _parse_simple_message(given)
+            if simple is not None:
+                return [simple]
+        return _parse_fields(MessageFields(message_fields(given, "")))
+    except InvalidInputError as error:
+        raise error.within(where) from error
+
+
+def _parse_fields(fields: MessageFields) -> list[SourceMessage]:
     word, role = fields.remaining.get("role"), _role(fields)
     content = fields.take(*CONTENT)
     name, parts = (
@@ -138,12 +147,6 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
     ]
     itself = [message] if message.content or message.calls or not results or message.extra else []
     return [*results, *itself] if role is Role.USER else [*itself, *results]
-
-
-def _content(fields: MessageFields) -> Any:
-    """Take what a message says; of an answer in sound its transcript, with the sound left in its place."""
-    content = fields.take(*CONTENT)
-    return content if content is not None else fields.nested("audio") or None
 
 
 def _calls(stated: list[RawCall], parts: ContentParts) -> list[RawCall]:
@@ -172,10 +175,12 @@ def message_fields(given: object, where: str) -> dict[str, Any]:
         return {"role": given[0], "content": given[1]}
     if isinstance(given, Mapping):
         fields = _unwrap_serialized(given)
-    elif any(hasattr(given, name) for name in ("type", "role", "kind")):
-        fields = object_fields(given, _PROPERTIES)
     else:
-        fields = {}
+        try:
+            fields = object_fields(given, _PROPERTIES)
+        except InvalidInputError as error:
+            raise error.within(where) from error
+        fields = fields if _TELLING & fields.keys() else {}
     if all(fields.get(name) is None for name in ("role", *CONTENT)) and is_tool_part(fields):
         return {"role": Role.ASSISTANT.value, "content": [fields]}
     if isinstance(given, Mapping) or not fields.keys().isdisjoint(CONTENT):
@@ -187,7 +192,7 @@ def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
     """Take a message out of LangChain's two ways of writing one down."""
     inner, kind = given.get("kwargs"), given.get("id")
     if given.get("lc") and isinstance(inner, Mapping) and isinstance(kind, list) and kind:
-        word = str(kind[-1]).removesuffix("Chunk").removesuffix("Message").lower()
+        word = (to_text(kind[-1]) or "").removesuffix("Chunk").removesuffix("Message").lower()
         return {"type": word, **inner}
     inner = given.get("data")
     if isinstance(inner, Mapping) and isinstance(given.get("type"), str) and "content" in inner:
@@ -198,7 +203,7 @@ def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
 def _role(fields: MessageFields) -> Role:
     """Return the speaker's role; an unknown role is an agent's name, and is kept in `extra`."""
     given = fields.take("role", "type")
-    word = str(getattr(given, "value", given) or "").lower().removesuffix("messagechunk").removesuffix("message")
+    word = (to_text(given) or "").lower().removesuffix("messagechunk").removesuffix("message")
     role = _ROLES.get(word)
     if role is None:
         if given is not None:

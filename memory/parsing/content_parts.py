@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, JsonValue
 
 from recall_loop.memory.parsing.error_results import is_error_result
-from recall_loop.memory.parsing.foreign_json import clean_text, to_json_value, to_text
+from recall_loop.memory.parsing.foreign_json import attribute, clean_text, to_json_value, to_text
 from recall_loop.memory.parsing.tool_calls import CALL_ID, MessageFields, RawCall, take_calls
 
 _KIND = ("type", "kind", "part_kind", "block_type", "content_type")
@@ -26,6 +26,7 @@ _RESULTS = frozenset(
 )
 _RESULT_NAMES = ("content", "output", "result", "response")
 _FAILED = ("error", "failed")
+_ABSENT = object()
 
 
 @dataclass(slots=True)
@@ -49,26 +50,32 @@ class ContentParts:
     others: list[JsonValue] = field(default_factory=list)
 
     @classmethod
-    def parse(cls, content: Any) -> ContentParts:
-        """Read content: text, a part, or a list of both."""
+    def parse(cls, content: Any, *, of_result: bool = False) -> ContentParts:
+        """Read content: text, a part, or a list of both.
+
+        The content `of_result` has no calls and results of its own; what looks like them stays as it stands.
+
+        Raises:
+            InvalidInputError: a part is an object with an attribute that can't be read; names that.
+        """
         if isinstance(content, str):
             return cls(clean_text(content))
         if isinstance(content, Mapping) and isinstance(content.get("parts"), list):  # of Gemini's answers
             content = content["parts"]
         parsed = cls()
         given = content if isinstance(content, list | tuple) else [] if content is None else [content]
-        texts = [text for part in given if (text := parsed._read(part))]
+        texts = [text for part in given if (text := parsed._read(part, of_result=of_result))]
         parsed.text = "\n".join(texts)
         return parsed
 
-    def _read(self, given: Any) -> str:
+    def _read(self, given: Any, *, of_result: bool) -> str:
         """Return a part's text; collect everything else."""
         if isinstance(given, str):
             return clean_text(given)
         kind, part = _kind_and_fields(given)
-        if kind in _CALLS:
+        if kind in _CALLS and not of_result:
             self.calls += take_calls(MessageFields({"tool_calls": [part]}))
-        elif kind in _RESULTS:
+        elif kind in _RESULTS and not of_result:
             self.results.append(_result(MessageFields(part)))
         elif text := _said(kind, part):
             return text
@@ -87,12 +94,16 @@ def is_tool_part(given: object) -> bool:
 
 
 def object_fields(given: object, also: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the fields of an object that is no mapping, and of its properties those named."""
-    names: Iterable[str] = getattr(given, "__dict__", ())
+    """Return the fields of an object that is no mapping, and of its properties those named.
+
+    Raises:
+        InvalidInputError: one of them can't be read; names it.
+    """
+    names: Iterable[str] = attribute(given, "__dict__", ())
     if isinstance(given, BaseModel):
         names = [*type(given).model_fields, *(given.model_extra or ())]
-    values = {name: getattr(given, name) for name in [*also, *names] if hasattr(given, name)}
-    return {name: value for name, value in values.items() if not callable(value)}
+    values = {name: attribute(given, name, _ABSENT) for name in [*also, *names]}
+    return {name: value for name, value in values.items() if value is not _ABSENT and not callable(value)}
 
 
 def _fields(given: object) -> dict[str, Any]:
@@ -135,7 +146,7 @@ def _json_text(value: object) -> str:
 def _result(part: MessageFields) -> RawResult:
     name, call_id = to_text(part.take("name", "tool_name", "toolName")), to_text(part.take(*CALL_ID))
     given = part.take(*_RESULT_NAMES)
-    inner = ContentParts.parse(given)
+    inner = ContentParts.parse(given, of_result=True)
     if isinstance(given, Mapping) and not inner.text:
         inner = ContentParts(_json_text(given))
     marked = part.take("is_error", "isError", "error")

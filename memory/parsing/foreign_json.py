@@ -16,11 +16,14 @@ from typing import Any, BinaryIO
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
+from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.types import Role, Timestamp
 
 # Attributes hold at most 100 levels, and a value sits some levels down already.
 _MAX_JSON_DEPTH = 60
 _MAX_INT_BITS = 4096
+# What is read of a file is met once; objects that refer to each other would be walked through without end.
+_MAX_AGAIN = 10_000
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -31,8 +34,36 @@ def clean_text(text: str) -> str:
     return _UNFIT.sub("\ufffd", text)
 
 
-def to_json_value(value: object, depth: int = 0) -> JsonValue:
-    """Return `value` as JSON: unknown objects as their fields or their text, NaN and infinities as words."""
+def attribute(given: object, name: str, absent: Any = None) -> Any:
+    """Return an attribute of somebody else's object; `absent` where it has none.
+
+    Raises:
+        InvalidInputError: it can't be read.
+    """
+    try:
+        return getattr(given, name, absent)
+    except Exception as error:  # whatever a property of theirs may raise
+        raise InvalidInputError(name, error, "an attribute that can be read") from error
+
+
+class _Walk:
+    """What a value that is read holds: in what the reader stands, and how often it met a thing again."""
+
+    __slots__ = ("above", "again", "met")
+
+    def __init__(self) -> None:
+        self.above, self.met, self.again = set[int](), set[int](), 0
+
+
+def to_json_value(value: object) -> JsonValue:
+    """Return `value` as JSON: unknown objects as their fields or their text, NaN and infinities as words.
+
+    What stands within itself is a word there, and so is what is met again and again beyond any reason.
+    """
+    return _to_json(value, 0, _Walk())
+
+
+def _to_json(value: object, depth: int, walk: _Walk) -> JsonValue:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
@@ -40,9 +71,9 @@ def to_json_value(value: object, depth: int = 0) -> JsonValue:
     if isinstance(value, int | float):
         return _number(value)
     if type(value) is dict or type(value) is list:
-        return _container(value, depth)
+        return _container(value, depth, walk)
     if isinstance(value, Mapping | Sequence | set | frozenset | BaseModel) and not isinstance(value, bytes | bytearray):
-        return _container(value, depth)
+        return _container(value, depth, walk)
     return clean_text(_scalar_text(value))
 
 
@@ -52,15 +83,27 @@ def _number(value: float) -> JsonValue:
     return value if math.isfinite(value) else str(value)
 
 
-def _container(value: object, depth: int) -> JsonValue:
+def _container(value: object, depth: int, walk: _Walk) -> JsonValue:
+    own = id(value)
+    walk.again += own in walk.met
+    if own in walk.above or walk.again > _MAX_AGAIN:
+        return f"<{type(value).__name__} within itself>" if own in walk.above else f"<{type(value).__name__} again>"
     if depth >= _MAX_JSON_DEPTH:
         return clean_text(_dump_deep(value))
+    walk.met.add(own)
+    walk.above.add(own)
+    found = _items_as_json(value, depth + 1, walk)
+    walk.above.discard(own)
+    return found
+
+
+def _items_as_json(value: object, depth: int, walk: _Walk) -> JsonValue:
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in type(value).model_fields}
     if isinstance(value, Mapping):
-        return {clean_text(str(key)): to_json_value(item, depth + 1) for key, item in value.items()}
-    items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-    return [to_json_value(item, depth + 1) for item in items]  # type: ignore[attr-defined]  # a sequence by now
+        return {clean_text(_written(key)): _to_json(item, depth, walk) for key, item in value.items()}
+    items = sorted(value, key=display_value) if isinstance(value, set | frozenset) else value
+    return [_to_json(item, depth, walk) for item in items]  # type: ignore[attr-defined]  # a sequence by now
 
 
 def _dump_deep(value: object) -> str:
@@ -78,13 +121,22 @@ def _scalar_text(value: object) -> str:
         return value.isoformat()
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "backslashreplace")
-    return str(value)
+    return _written(value)
+
+
+def _written(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  # whatever somebody else's object may raise; others tell as little of themselves
+        return f"<{type(value).__name__}>"
 
 
 def to_json_object(value: Mapping[str, object]) -> dict[str, JsonValue]:
     """Return a mapping as a JSON object, without None and empty values."""
     return {
-        clean_text(str(key)): to_json_value(item) for key, item in value.items() if item not in (None, "", [], {}, ())
+        clean_text(_written(key)): to_json_value(item)
+        for key, item in value.items()
+        if item is not None and not (isinstance(item, str | list | dict | tuple) and not item)
     }
 
 
@@ -103,7 +155,7 @@ def to_text(value: Any) -> str | None:
     """Return `value` as text without characters that no store can hold; None stays None, and blank text is None."""
     if value is None:
         return None
-    text = clean_text(value if isinstance(value, str) else str(getattr(value, "value", value)))
+    text = clean_text(value if isinstance(value, str) else _written(attribute(value, "value", value)))
     return text if text.strip() else None
 
 

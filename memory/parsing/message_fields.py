@@ -53,7 +53,7 @@ def check_known_fields(given: object, where: str, also: Collection[str] = ()) ->
     stated = {*fields, *(CONTENT if not fields.keys().isdisjoint(CONTENT) else ())}
     absent = [name for name in read if name not in stated]
     for name, value in fields.items():
-        near = name == _MISTAKEN or nearest_name(name, absent) or nearest_name(name, read, _SURELY)
+        near = name == _MISTAKEN or nearest_name(str(name), absent) or nearest_name(str(name), read, _SURELY)
         if name not in (*read, *CONTENT) and near:
             raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(read)}")
 
@@ -119,13 +119,15 @@ def with_text_as_given(fields: dict[str, Any], given: object, where: str) -> dic
     return {name: _restored(value, unfit) for name, value in fields.items()} if unfit else fields
 
 
-def _texts(value: object, depth: int = 0) -> Iterator[str]:
-    """Yield all texts of a value, names in mappings included."""
+def _texts(value: object, depth: int = 0, seen: set[int] | None = None) -> Iterator[str]:
+    """Yield all texts of a value, names in mappings included; of what it holds several times those of one."""
+    seen = set() if seen is None else seen
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping | list | tuple) and depth < _MAX_DEPTH:
+    elif isinstance(value, Mapping | list | tuple) and depth < _MAX_DEPTH and id(value) not in seen:
+        seen.add(id(value))
         for item in [*value, *value.values()] if isinstance(value, Mapping) else value:
-            yield from _texts(item, depth + 1)
+            yield from _texts(item, depth + 1, seen)
 
 
 def _restored(value: Any, unfit: Mapping[str, str]) -> Any:

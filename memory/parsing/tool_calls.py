@@ -9,7 +9,14 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from recall_loop.memory.parsing.foreign_json import clean_text, to_error, to_json_object, to_json_value, to_text
+from recall_loop.memory.parsing.foreign_json import (
+    attribute,
+    clean_text,
+    to_error,
+    to_json_object,
+    to_json_value,
+    to_text,
+)
 
 UNNAMED = "(unnamed)"
 # In the order in which they count: a call of OpenAI's Responses API has an `id` of its own, that no result refers to.
@@ -76,7 +83,7 @@ def _as_list(value: Any) -> list[Any]:
 def _call(given: Any) -> RawCall:
     if not isinstance(given, Mapping):
         names = (*_NAME, *_ARGUMENTS, *CALL_ID, "function")
-        values = {name: getattr(given, name, None) for name in names}
+        values = {name: attribute(given, name) for name in names}
         known = {name: value for name, value in values.items() if value is not None}
         given = known or {"name": UNNAMED, "value": given}
     fields = dict(given)
@@ -84,7 +91,7 @@ def _call(given: Any) -> RawCall:
     if isinstance(function, Mapping):
         fields = {**function, **{key: value for key, value in fields.items() if value is not None}}
     elif function is not None and "name" not in fields:
-        fields |= {"name": getattr(function, "name", function), "arguments": getattr(function, "arguments", {})}
+        fields |= {"name": attribute(function, "name", function), "arguments": attribute(function, "arguments", {})}
     if fields.get("type") in _KINDS:
         fields.pop("type")
     take = MessageFields(fields).take

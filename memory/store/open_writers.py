@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import EllipsisType
@@ -22,17 +23,43 @@ from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables.attribute_index import checked_paths, indexed_paths
 from recall_loop.memory.store.tables.database import DatabaseDamagedError
 from recall_loop.memory.store.tables.versions import DEFAULT_HISTORY_DAYS
-from recall_loop.state.errors import InvalidInputError, RecallError, StoreUnavailableError
+from recall_loop.state.errors import InvalidInputError, RecallError, StoreLockedError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
 
 _LOG = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=OpenStore)
+_PAUSE_SECONDS, _LONGEST_WAIT = 0.02, 86_400
+
+
+def check_wait_seconds(given: object) -> float:
+    """Return for how long to wait for a folder.
+
+    Raises:
+        InvalidInputError: it is no number from 0 to 86,400.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= _LONGEST_WAIT:
+        raise InvalidInputError("wait_seconds", given, f"a number from 0 to {_LONGEST_WAIT:,}")
+    return given
 
 
 def open_as(kind: type[_S], place: Path | str, embedder: Embedder, how: OpenOptions) -> _S:
     """Return a store of a kind over a folder or an address; see `MemoryStore.open`."""
+    end = time.monotonic() + how.wait_seconds
+    while True:
+        try:
+            return _open_now(kind, place, embedder, how)
+        except StoreLockedError as error:
+            if not how.wait_seconds:
+                raise
+            if time.monotonic() >= end:
+                raise StoreLockedError(f"{error} (still after {how.wait_seconds:g} s)") from error
+        # With nothing in hand: who closes it here needs its turn, and another folder may come to its place.
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _open_now(kind: type[_S], place: Path | str, embedder: Embedder, how: OpenOptions) -> _S:
     if how.read_only or how.defer:
         session = _begin(place, embedder, how)
         if how.read_only:

@@ -12,7 +12,7 @@ from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.forgetting import check_rules
 from recall_loop.memory.store.open_store import OpenStore
-from recall_loop.memory.store.open_writers import open_as
+from recall_loop.memory.store.open_writers import check_wait_seconds, open_as
 from recall_loop.memory.store.recovery.opening import OpenOptions, open_in_memory, store_exists
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables.attribute_index import checked_paths
@@ -83,7 +83,7 @@ class MemoryStore(OpenStore):
                 versions, None = no new ones; absent = 30, or as this process has the folder open.
             retention: rules for records that sweeps erase; absent = none, or those with which this process has the
                 folder open. The first open for writing begins with a sweep (`maintenance.sweep`).
-            wait_seconds: how long to wait for another process to close the folder, if it writes there.
+            wait_seconds: how long to wait (up to a day) until others close the folder, if they write there.
             indexed_attributes: paths of attributes to index for filters, at most 32: other indexes are dropped, and new
                 ones are built from the existing records. None = those that the store has; a reader always uses those.
             progress: called while `re_embed` embeds, with (records embedded, records in all): at the start, including
@@ -92,8 +92,8 @@ class MemoryStore(OpenStore):
         Raises:
             InvalidInputError: `path` is neither a folder nor an address that can be read; `url` is no address, or not
                 that of the server which the store belongs to;
-                `history_days` is out of range, a path of an attribute is none, or `retention` holds no rules; or one
-                of them isn't what this process has the folder open with.
+                `history_days` or `wait_seconds` is out of range, a path of an attribute is none, or `retention` holds
+                no rules; or one of them isn't what this process has the folder open with.
             StoreLockedError: another process has it open for writing, still after `wait_seconds`, or this one has and
                 can't share it.
             EmbedderMismatchError: it was made with another embedder.
@@ -103,11 +103,12 @@ class MemoryStore(OpenStore):
             UnsupportedOptionError: an address is given, and the extra `postgres` isn't installed, or it is one of
                 another database.
         """
+        wait = check_wait_seconds(wait_seconds)
         days = history_days if isinstance(history_days, EllipsisType) else check_history_days(history_days)
         rules = None if retention is None else check_rules(retention)
         server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
         paths = None if indexed_attributes is None else checked_paths(indexed_attributes)
-        how = OpenOptions(server, create, read_only, re_embed, move, defer, paths, progress, days, rules, wait_seconds)
+        how = OpenOptions(server, create, read_only, re_embed, move, defer, paths, progress, days, rules, wait)
         return open_as(cls, checked_place(path), chosen, how)
 
     @classmethod

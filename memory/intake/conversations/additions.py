@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import CONTENT, SourceMessage, is_recall_block
+from recall_loop.memory.parsing.foreign_json import attribute
 from recall_loop.memory.parsing.message_fields import (
     READ,
     message_record_fields,
@@ -38,6 +39,7 @@ _ROLE_WORDS = ("type", "kind", "source", "lc")
 _OF_USER, _OF_TALK = ("user_id", "another user"), ("conversation_id", "another conversation")
 # By whether it is a message, of what else a record with the same id is another one.
 _APART = {False: (_OF_USER,), True: (_OF_USER, _OF_TALK)}
+_ABSENT = object()
 _RECALLED = "it was recalled from memory"
 _ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
 
@@ -192,7 +194,7 @@ def is_one_message(item: object) -> bool:
     """
     if isinstance(item, Mapping):
         return not item.keys().isdisjoint(CONTENT) and "messages" not in item
-    if any(hasattr(item, name) for name in CONTENT):
+    if any(attribute(item, name, _ABSENT) is not _ABSENT for name in CONTENT):
         return True
     return isinstance(item, tuple) and len(item) == 2 and item[0] in (*Role, "human", "ai")
 
@@ -223,7 +225,7 @@ def _owned(item: object, index: int, owner: Mapping[str, str]) -> tuple[Any, lis
     wrong = [
         Rejection(index, record_id, name, display_value(fields[name]), f"{value!r}, as the call says, or leave it out")
         for name, value in owner.items()
-        if fields.get(name) not in (None, value)
+        if (stated := fields.get(name)) is not None and not (isinstance(stated, str) and stated == value)
     ]
     if isinstance(item, Mapping):
         return {**item, **owner}, wrong

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO, BinaryIO
+from weakref import WeakSet
 
 from recall_loop.state.errors import StoreLockedError
 from recall_loop.state.records.records import RECORD_ADAPTER
@@ -28,8 +29,8 @@ SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
 # A copy of Chroma's database that is being read, and the prefix of folders that are kept aside.
 SALVAGE_FOLDER, ASIDE_FOLDER = "chroma.salvage", "chroma.aside-"
-# Who only looks whether a folder is locked has it for a moment; a writer always waits that long.
-_LOOK_SECONDS, _PAUSE_SECONDS = 0.03, 0.01
+# How often and how long a writer waits for the lock: who only looks whether a folder is locked has it for a moment.
+_TRIES, _PAUSE_SECONDS = 3, 0.01
 CHROMA_DATABASE = "chroma.sqlite3"
 # SQLite's files beside a database.
 DATABASE_ENDINGS = ("-wal", "-shm", "")
@@ -84,10 +85,9 @@ else:
         fcntl.flock(stream, fcntl.LOCK_UN)
 
 
-def _acquire_within(stream: BinaryIO, seconds: float) -> None:
-    """Lock a file as soon as nobody else has it; OSError where that takes longer than so many seconds."""
-    end = time.monotonic() + max(seconds, _LOOK_SECONDS)
-    while time.monotonic() < end:
+def _acquire_soon(stream: BinaryIO) -> None:
+    """Lock a file; wait some moments for somebody who only looks whether it is locked."""
+    for _ in range(_TRIES):
         with suppress(OSError):
             acquire(stream)
             return
@@ -108,14 +108,16 @@ class WriterLock:
     """Held from construction until `release`, or until the process ends, however it ends.
 
     Raises:
-        StoreLockedError: somebody else writes this store, and still does after `wait_seconds`; says which process.
+        StoreLockedError: somebody else writes this store; says which process, at once.
     """
 
-    def __init__(self, folder: Path, wait_seconds: float = 0) -> None:
-        path = folder / LOCK_FILE
-        self._stream: BinaryIO = open(path, "a+b")  # noqa: SIM115  # held for the store's life
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK_FILE
+        self._stream: BinaryIO = open(self._path, "a+b", buffering=0)  # noqa: SIM115  # held for the store's life
         try:
-            _acquire_within(self._stream, wait_seconds)
+            _acquire_soon(self._stream)
+            if not self.is_in_place():
+                raise BlockingIOError(f"{self._path}: removed or replaced meanwhile")
         except OSError as error:
             self._stream.seek(0)
             holder = self._stream.read(20).decode("ascii", "replace").strip()
@@ -123,20 +125,46 @@ class WriterLock:
             here = holder == str(os.getpid())
             process = f" (process {holder}{', this one' if here else ''})" if holder else ""
             through = "" if here else ", or write through that process if it serves"
-            still = f", still after {wait_seconds:g} s" if wait_seconds else ""
             raise StoreLockedError(
-                f"{folder}: another writer{process} has this store open{still}; to write, wait until it closes"
-                f"{through}; to read only, open the store {HOW_TO_READ_ONLY}"
+                f"{folder}: another writer{process} has this store open; to write, wait until it closes{through}; "
+                f"to read only, open the store {HOW_TO_READ_ONLY}"
             ) from error
-        self._stream.seek(0)
-        self._stream.truncate()
-        self._stream.write(str(os.getpid()).encode())
-        self._stream.flush()
+        try:
+            self._stream.truncate(0)
+            self._stream.write(str(os.getpid()).encode())
+        except BaseException:  # as on a full disk: whoever keeps the error mustn't keep the lock
+            self.release()
+            raise
+        _HELD.add(self)
+
+    def is_in_place(self) -> bool:
+        """Return whether the folder's file is the one that is locked; another might have another writer."""
+        with suppress(OSError):
+            return os.path.samestat(os.fstat(self._stream.fileno()), os.stat(self._path))
+        return False
 
     def release(self) -> None:
         """Give the lock back; the file stays, since removing it would let two writers in."""
         give_back(self._stream)
         self._stream.close()
+
+    def leave(self) -> None:
+        """Close the file of the lock without unlocking it."""
+        self._stream.close()
+
+
+_HELD: WeakSet[WriterLock] = WeakSet()
+
+
+def _leave_locks_of_parent() -> None:
+    """In a forked child, let go of its parent's locks: with the child they would outlive a parent that is killed."""
+    for lock in list(_HELD):
+        lock.leave()
+    _HELD.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_locks_of_parent)
 
 
 @contextmanager

@@ -77,8 +77,11 @@ class OpenStoreFiles:
         return None if found is None else (found.st_dev, found.st_ino)
 
     def is_in_place(self) -> bool:
-        """Return whether the sidecar in the folder is the one that is open: what is written elsewhere is lost."""
-        return self._identity == self._sidecar_identity()
+        """Return whether the folder's sidecar is the one that is open, and its lock the one that is held.
+
+        What is written elsewhere is lost, and a lock that was removed lets another writer in.
+        """
+        return self._identity == self._sidecar_identity() and (self.lock is None or self.lock.is_in_place())
 
     def is_writing(self) -> bool:
         """Return whether the folder is open for writing, and still the one that was opened."""

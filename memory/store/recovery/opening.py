@@ -88,7 +88,7 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
     else:
         if not how.defer:
             load_ahead()  # not with the lock in hand, for which others wait
-        files = _open_locked(path, embedder, given, how.wait_seconds)
+        files = _open_locked(path, embedder, given)
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
         check_server(files, given, move=how.move and not read_only)
@@ -217,12 +217,12 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
         raise StoreUnavailableError(f"{path}: holds the source of a Python package; name another folder for the store")
 
 
-def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None, wait_seconds: float) -> OpenStoreFiles:
+def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> OpenStoreFiles:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise StoreReadOnlyError(f"{path}: the folder can't be written; open it {HOW_TO_READ_ONLY}")
-        lock = WriterLock(path, wait_seconds)
+        lock = WriterLock(path)
     except PermissionError as error:
         raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
     except OSError as error:

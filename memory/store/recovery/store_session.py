@@ -142,7 +142,8 @@ class StoreSession:
             raise StoreReadOnlyError(f"{self.files.place}: the store is open for reading only")
         if not self.files.is_in_place():
             raise StoreUnusableError(
-                f"{self.files.place}: the folder was removed or replaced while this store was open; open it again"
+                f"{self.files.place}: the folder or its lock was removed or replaced while this store was open; "
+                "open it again"
             )
 
     @contextmanager

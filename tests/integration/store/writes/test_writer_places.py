@@ -15,7 +15,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnusableError
 from tests.embedders import WordHashEmbedder
 
-REMOVED = "the folder was removed or replaced while this store was open; open it again"
+REMOVED = "the folder or its lock was removed or replaced while this store was open; open it again"
 
 
 def opened(folder: Path | str, **options: Any) -> MemoryStore:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from langchain_core.messages import AIMessage
 from pydantic import BaseModel
 
 from recall_loop.memory.parsing.chat_messages import parse_message, parse_messages
 from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.message_fields import parse_known_message
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
 
 
@@ -161,3 +164,70 @@ def test_a_time_may_be_seconds_as_text(given: str) -> None:
     """Proves: TRAJ-1."""
     assert to_datetime(given) == to_datetime(1_700_000_000)
     assert to_datetime("2024") is None
+
+
+class Lazy:
+    """As objects of an SDK that fetch what is asked for, and fail."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__ |= fields
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("content", "text", "arguments"):
+            raise ConnectionError("gone")
+        raise AttributeError(name)
+
+    def __str__(self) -> str:
+        raise ConnectionError("gone")
+
+    __repr__ = __str__
+
+
+class Unread:
+    def __init__(self) -> None:
+        self.__dict__["unread"] = "Hi."
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "unread":
+            raise ConnectionError("gone")
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (Lazy(role="user"), "content"),
+        ({"role": "user", "content": [Lazy(type="text", text="Hi."), Part(text="Hi."), Unread()]}, "unread"),
+        ({"role": "assistant", "content": "Hm.", "tool_calls": [Lazy(name="look")]}, "arguments"),
+    ],
+)
+def test_an_attribute_that_cannot_be_read_is_named(given: object, field: str) -> None:
+    """Proves: API-2."""
+    with pytest.raises(InvalidInputError, match=rf"messages\.3\.{field}: got ConnectionError\('gone'\); allowed: an"):
+        parse_message(given, "messages.3")
+
+
+def test_whatever_stands_beside_the_text_hinders_nobody() -> None:
+    """Proves: TRAJ-1. Objects that can't be written or compared, odd names, things within themselves."""
+    tree: dict[Any, Any] = {"name": "root"}
+    tree["children"] = [{"parent": tree, "root": tree} for _ in range(3)]
+    deep: list[Any] = []
+    for _ in range(60):
+        deep = [deep, deep]
+    extra = {"tree": tree, "array": np.ones(3), "lazy": Lazy(), "set": {Lazy()}, "deep": deep, 5: "x", None: "y"}
+    (message,) = parse_known_message({"role": "user", "content": ["Hi.", tree, deep], **extra}, "message")
+    assert message.content == "Hi." and message.extra["lazy"] == "<Lazy>" and message.extra["5"] == "x"
+    within = {"parent": "<dict within itself>", "root": "<dict within itself>"}
+    assert message.extra["tree"] == {"name": "root", "children": [within] * 3}
+
+
+def test_a_result_within_a_result_stays_as_it_stands() -> None:
+    """Proves: TRAJ-1. Nor is any depth too much."""
+    result: dict[str, Any] = {"type": "tool_result", "content": "Oslo"}
+    (message,) = parse_message({"role": "user", "content": [{"type": "tool_result", "content": [result, "Ok."]}]})
+    assert message.content == "Ok." and message.extra == {"blocks": [result]}
+    for _ in range(1_000):
+        result = {"type": "tool_result", "content": [result, "Ok."]}
+    assert parse_message({"role": "user", "content": [result]})[0].content == "Ok."
+    result["content"] = [result, "Ok."]
+    assert parse_message({"role": "user", "content": [result]})[0].content == "Ok."
