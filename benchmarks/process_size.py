@@ -1,11 +1,12 @@
-"""What a process costs before and while it works: seconds to import, and memory that stays resident (COST-2).
+"""What a process costs before and while it works: seconds to start and to answer first, and resident memory (COST-2).
 
     python benchmarks/process_size.py [--messages N] [--questions N] [--json]
 
 Each figure is of a fresh process. One imports the package, one shows `recall-loop --help`, one writes a thousand
 messages to a new store and then answers, one opens that store for reading only and answers. Starts are given as
-processor time beside that of an empty Python, the best of five; sizes in MB of 1,048,576 bytes, as the system counts
-them at that moment, the model and Python itself included. benchmarks/README.md explains the figures.
+processor time beside that of an empty Python, the best of five, and first calls beside later ones of the same process;
+sizes in MB of 1,048,576 bytes, as the system counts them at that moment, the model and Python itself included.
+benchmarks/README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median
+from time import process_time
 from typing import Any
 
 from measuring import machine, print_report, resident_mb
@@ -29,6 +32,7 @@ from rich.table import Table
 STARTS = 5
 GOALS = {"import recall_loop": 0.3, "recall-loop --help": 0.4}
 MOST_READING, MOST_WRITING = 220, 400
+MOST_BEFORE_FIRST = 0.3
 _COMMAND_LINE = "import sys; from recall_loop.cli.main import main; sys.exit(main())"
 
 
@@ -76,16 +80,56 @@ def read(folder: str, messages: int, questions: int) -> dict[str, float]:
         return sizes | {"answered": resident_mb(), "most ever": _most_mb()}
 
 
+def first_answer(folder: str, messages: int, questions: int) -> dict[str, float]:
+    """Open the store for reading, ask question after question; return processor seconds, imports left out."""
+    from recall_loop import MemoryStore, retrieve
+
+    with MemoryStore.open(folder, create=False, read_only=True) as store:
+
+        def ask(number: int) -> None:
+            asked = f"Who said harour belung {number % max(1, messages)}?"
+            retrieve({"id": f"r{number}", "messages": [{"content": asked}], "user_id": "ada"}, store=store)
+
+        return _first_and_later(ask, range(questions))
+
+
+def first_write(folder: str, messages: int, questions: int) -> dict[str, float]:
+    """Write message after message to a new store; return processor seconds. `messages` is ignored."""
+    from recall_loop import Memory
+
+    with tempfile.TemporaryDirectory(dir=Path(folder).parent) as new, Memory(new) as memory:
+        said = [f"I moved to house number {number} in May." for number in range(questions)]
+        return _first_and_later(lambda text: memory.add(text, user_id="ada"), said)
+
+
+def _first_and_later(work: Callable[[Any], object], items: Iterable[Any]) -> dict[str, float]:
+    found = []
+    for item in items:
+        started = process_time()
+        work(item)
+        found.append(process_time() - started)
+    return {"first": found[0], "later": median(found[1:])}
+
+
 def _most_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _sizes_of(part: str, folder: str, arguments: argparse.Namespace) -> dict[str, float]:
+PARTS = {"write": write, "read": read, "first answer": first_answer, "first write": first_write}
+
+
+def _least_seconds(part: str, folder: str, arguments: argparse.Namespace) -> dict[str, float]:
+    """Return the least of what several fresh processes say of themselves, figure by figure."""
+    found = [_figures_of(part, folder, arguments) for _ in range(STARTS)]
+    return {name: min(each[name] for each in found) for name in found[0]}
+
+
+def _figures_of(part: str, folder: str, arguments: argparse.Namespace) -> dict[str, float]:
     """Return what a fresh process says of itself."""
     counts = ["--messages", str(arguments.messages), "--questions", str(arguments.questions)]
     command = [sys.executable, __file__, "--part", part, "--folder", folder, *counts]
-    sizes: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return sizes
+    figures: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return figures
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -98,13 +142,15 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     with tempfile.TemporaryDirectory() as name:
         folder = str(Path(name) / "store")
-        writing = _sizes_of("write", folder, arguments)
-        reading = _sizes_of("read", folder, arguments)
+        writing = _figures_of("write", folder, arguments)
+        reading = _figures_of("read", folder, arguments)
+        firsts = {part: _least_seconds(part, folder, arguments) for part in ("first answer", "first write")}
     return {
         "machine": machine(),
         "messages": arguments.messages,
         "empty_python_s": empty,
         "start_s": starts,
+        "first_s": firsts,
         "reading_mb": reading | {"goal": MOST_READING},
         "writing_mb": writing | {"goal": MOST_WRITING},
     }
@@ -119,6 +165,10 @@ def show(figures: dict[str, Any], console: Console) -> None:
     for name, seconds in figures["start_s"].items():
         goal = f"{GOALS[name]:.1f} s" if name in GOALS else ""
         table.add_row(name, f"{seconds:.2f} s, {seconds / empty:.1f} × an empty Python", goal)
+    for part, seconds in figures["first_s"].items():
+        first, later = seconds["first"], seconds["later"]
+        said = f"{first:.2f} s, {first / later:.1f} × a later one"
+        table.add_row(part, said, f"{MOST_BEFORE_FIRST + later:.2f} s")
     for part in ("reading", "writing"):
         table.add_section()
         sizes = figures[f"{part}_mb"]
@@ -134,12 +184,11 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1000, help="messages that are written (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=20, help="questions that are asked (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--part", choices=("write", "read"), help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.part:
-        work = write if arguments.part == "write" else read
-        print(json.dumps(work(arguments.folder, arguments.messages, arguments.questions)))
+        print(json.dumps(PARTS[arguments.part](arguments.folder, arguments.messages, arguments.questions)))
     else:
         print_report(arguments, run, show)
 

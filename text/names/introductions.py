@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from typing import NamedTuple
 
 import regex
 
@@ -30,32 +30,45 @@ _SIGNS = (
 )
 
 
-class _Words(NamedTuple):
-    """The words of one language; see `introductions.toml`. The second of two patterns is for a small-lettered name."""
+@dataclass(frozen=True)
+class _Words:
+    """The words of one language; see `introductions.toml`. Patterns are compiled when they are first asked for."""
 
     language: str
-    told: tuple[regex.Pattern[str], regex.Pattern[str]]
-    being: tuple[regex.Pattern[str], regex.Pattern[str]]
-    plain: str
-    asked: regex.Pattern[str]
-    others: regex.Pattern[str]
-    peoples: frozenset[str]
+    lists: Mapping[str, str]
 
-    @classmethod
-    def read(cls, language: str, lists: Mapping[str, str]) -> _Words:
-        """Return the words of one table."""
-        named, small = (_SIGNS, _SIGNS) if language == CHINESE else (_NAME, _SMALL)
-        greeted = rf"^(?i:{lists['greetings']})[\s,.!]*(?:(?:all|there|everyone)[\s,.!]*)?(?:{lists['being']})"
-        asked, others = (regex.compile(lists[part]) for part in ("asked", "others"))
-        return cls(
-            language,
-            (_with_name(lists["told"], named), _with_name(lists["told"], small)),
-            (_with_name(lists["being"], named), _with_name(greeted, small)),
-            lists["plain"],
-            asked,
-            others,
-            frozenset(lists.get("peoples", "").split()),
-        )
+    @cached_property
+    def told(self) -> tuple[regex.Pattern[str], regex.Pattern[str]]:
+        """The pattern of a told name, and that of a small-lettered one."""
+        named, small = self._names
+        return _with_name(self.lists["told"], named), _with_name(self.lists["told"], small)
+
+    @cached_property
+    def being(self) -> tuple[regex.Pattern[str], regex.Pattern[str]]:
+        """The same of a name that one is."""
+        named, small = self._names
+        being = self.lists["being"]
+        greeted = rf"^(?i:{self.lists['greetings']})[\s,.!]*(?:(?:all|there|everyone)[\s,.!]*)?(?:{being})"
+        return _with_name(being, named), _with_name(greeted, small)
+
+    @cached_property
+    def asked(self) -> regex.Pattern[str]:
+        """The pattern of a question for the name by which one is called."""
+        return regex.compile(self.lists["asked"])
+
+    @cached_property
+    def others(self) -> regex.Pattern[str]:
+        """The pattern of a question for another name of one's own."""
+        return regex.compile(self.lists["others"])
+
+    @cached_property
+    def peoples(self) -> frozenset[str]:
+        """What people say they are that is no name."""
+        return frozenset(self.lists.get("peoples", "").split())
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return (_SIGNS, _SIGNS) if self.language == CHINESE else (_NAME, _SMALL)
 
 
 def _with_name(pattern: str, name: str) -> regex.Pattern[str]:
@@ -92,7 +105,7 @@ def _plain_name(text: str) -> str:
                 # A Chinese nickname may be a word: who greets first says hardly anything else.
                 greets = words.language == CHINESE and pattern in words.told and found[0][0] not in "我叫"
                 if greets or _is_name(name, text, words, is_told=pattern in words.told):
-                    return words.plain.format(name=name.title() if name.islower() else name)
+                    return words.lists["plain"].format(name=name.title() if name.islower() else name)
     return ""
 
 
@@ -117,4 +130,4 @@ def _is_word(name: str, language: str) -> bool:
 @cache
 def _languages() -> tuple[_Words, ...]:
     lists = tomllib.loads(files("recall_loop.text.names").joinpath("introductions.toml").read_text(encoding="utf-8"))
-    return tuple(_Words.read(language, each) for language, each in lists.items())
+    return tuple(_Words(language, each) for language, each in lists.items())

@@ -53,7 +53,9 @@ class SentenceAct(NamedTuple):
     act: SpeechAct
 
 
-class _Phrases(NamedTuple):
+class _Phrases:
+    """The patterns of all languages as one of each kind, each compiled when it is first asked for."""
+
     about_questions: re.Pattern[str]
     question_openers: re.Pattern[str]
     indirect_questions: re.Pattern[str]
@@ -67,31 +69,36 @@ class _Phrases(NamedTuple):
     plain_non_answers: re.Pattern[str]
     denied_knowledge: re.Pattern[str]
 
+    def __init__(self, **patterns: str) -> None:
+        self._patterns = patterns
+
+    def __getattr__(self, kind: str) -> re.Pattern[str]:
+        if kind not in self.__annotations__:
+            raise AttributeError(kind)
+        setattr(self, kind, compiled := re.compile(self._patterns[kind], re.IGNORECASE))
+        return compiled
+
 
 @lru_cache(maxsize=1)
 def _phrases() -> _Phrases:
-    """Return the patterns of all languages as one of each kind."""
     data = json.loads(files("recall_loop.text.speech").joinpath("phrases.json").read_text(encoding="utf-8"))
 
     def joined(kind: str, most: int | None = None) -> str:
         return "|".join(pattern for language in data.values() for pattern in language[kind][:most])
 
-    def compiled(pattern: str) -> re.Pattern[str]:
-        return re.compile(pattern, re.IGNORECASE)
-
     return _Phrases(
-        compiled(joined("about_questions")),
-        compiled(joined("question_openers")),
-        compiled(joined("indirect_questions")),
-        compiled(joined("forgetting")),
-        compiled(joined("requests")),
-        compiled(joined("telling")),
-        compiled(joined("telling_questions")),
-        compiled(rf"(?:{joined('tags')})\W*$"),
-        compiled(rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_han(data)}))+\W*$"),
-        compiled(rf"(?:{joined('non_answers')})\W*$"),
-        compiled(rf"(?:{joined('non_answers', 1)})\W*$"),
-        compiled("|".join(_denied_knowledge(language) for language in data.values())),
+        about_questions=joined("about_questions"),
+        question_openers=joined("question_openers"),
+        indirect_questions=joined("indirect_questions"),
+        forgetting=joined("forgetting"),
+        requests=joined("requests"),
+        telling=joined("telling"),
+        telling_questions=joined("telling_questions"),
+        tags=rf"(?:{joined('tags')})\W*$",
+        acknowledgements=rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_han(data)}))+\W*$",
+        non_answers=rf"(?:{joined('non_answers')})\W*$",
+        plain_non_answers=rf"(?:{joined('non_answers', 1)})\W*$",
+        denied_knowledge="|".join(_denied_knowledge(language) for language in data.values()),
     )
 
 
@@ -201,7 +208,8 @@ def _whole_act(sentence: str, role: Role | None) -> SpeechAct | None:
         return SpeechAct.QUESTION
     if sentence.rstrip("\"'”’»)]*. ")[-1:] in tuple(_QUESTION_MARKS):
         return SpeechAct.STATEMENT if phrases.telling_questions.match(sentence) or _is_tagged(sentence) else None
-    declines = phrases.plain_non_answers if role is None or role is Role.USER else phrases.non_answers
+    is_persons = role is None or role is Role.USER
+    declines = phrases.plain_non_answers if is_persons else phrases.non_answers
     kinds = (
         (phrases.acknowledgements, SpeechAct.ACKNOWLEDGEMENT),
         (declines, SpeechAct.NON_ANSWER),
@@ -209,7 +217,7 @@ def _whole_act(sentence: str, role: Role | None) -> SpeechAct | None:
         (phrases.requests, SpeechAct.REQUEST),
     )
     act = next((act for pattern, act in kinds if pattern.match(sentence)), None)
-    if act is None and declines is phrases.non_answers and _denies_knowledge(sentence):
+    if act is None and not is_persons and _denies_knowledge(sentence):
         act = SpeechAct.NON_ANSWER
     if act is not None:
         return act

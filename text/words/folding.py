@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import compress, groupby
 
 # Of the Cyrillic letters with an accent, `й` is one of its own, which endings are told by.
 _ACCENTS = re.compile("[\u0300-\u0305\u0307-\u036f]|(?<![\u0438\u0418])\u0306")
@@ -17,8 +18,18 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# All combining marks, for a character class: `\w` doesn't include them.
-MARKS = "".join(char for char in map(chr, range(0x300, 0x20000)) if unicodedata.category(char)[0] == "M")
+
+
+def _ranges_of_marks() -> str:
+    points = range(0x300, 0x20000)
+    is_mark = map(frozenset(("Mn", "Mc", "Me")).__contains__, map(unicodedata.category, map(chr, points)))
+    runs = groupby(enumerate(compress(points, is_mark)), key=lambda pair: pair[1] - pair[0])
+    points_of_runs = ([point for _, point in run] for _, run in runs)
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in points_of_runs)
+
+
+# All combining marks, for a character class: `\w` doesn't include them. A pattern of ranges is compiled sooner.
+MARKS = _ranges_of_marks()
 
 
 def fold(text: str) -> str:

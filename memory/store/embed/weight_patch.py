@@ -62,7 +62,7 @@ def read_verified(file: Path, expected: str) -> bytes:
     return data
 
 
-def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
+def apply_patch(model: bytes, weights: bytes, name: str) -> bytearray:
     """Return `model` with the bytes that `weights` replaces; `name` is for messages.
 
     Raises:
@@ -77,13 +77,13 @@ def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
         raise EmbedderError(f"minilm: {name} is not a file written by benchmarks/weights/tune_embedder.py") from error
     if (named := int(places[:, 1].sum())) != len(values):
         raise EmbedderError(f"minilm: {name} names {named} bytes and holds {len(values)}")
-    changed, taken = bytearray(model), 0
+    changed, given, taken = bytearray(model), memoryview(values), 0
     for start, length in places.tolist():
         if not 0 <= start <= start + length <= len(model):
             raise EmbedderError(f"minilm: {name} replaces {length} bytes at {start} of a model of {len(model)}")
-        changed[start : start + length] = values[taken : taken + length].tobytes()
+        changed[start : start + length] = given[taken : taken + length]
         taken += length
-    return bytes(changed)
+    return changed
 
 
 _GRAPH, _NODE = 7, 1
@@ -101,10 +101,10 @@ class _Node(NamedTuple):
     options: bytes
 
     @classmethod
-    def of(cls, data: bytes) -> _Node:
+    def of(cls, data: memoryview) -> _Node:
         """Read a node."""
         fields = list(_fields(data))
-        texts = [(number, data[start:end].decode()) for number, _, start, end in fields if number <= _KIND]
+        texts = [(number, str(data[start:end], "utf-8")) for number, _, start, end in fields if number <= _KIND]
         rest = b"".join(data[first:end] for number, first, _, end in fields if number > _KIND)
         inputs, outputs = ([text for number, text in texts if number == wanted] for wanted in (_INPUT, _OUTPUT))
         return cls(inputs, outputs, next(text for number, text in texts if number == _KIND), rest)
@@ -116,7 +116,7 @@ class _Node(NamedTuple):
         return b"".join(_field(number, text.encode()) for number, text in texts) + self.options
 
 
-def look_up_stored_rows(model: bytes, ids: str) -> bytes:
+def look_up_stored_rows(model: bytes | bytearray, ids: str) -> bytes:
     """Return `model` with rows of a table of integers looked up as they are stored, and only these made numbers.
 
     As it is, onnxruntime makes numbers of the whole table when it loads it, and keeps those: of 30,522 words 47 MB in
@@ -129,15 +129,17 @@ def look_up_stored_rows(model: bytes, ids: str) -> bytes:
     Raises:
         EmbedderError: it has no such table, or isn't in that format.
     """
+    whole = memoryview(model)  # of which parts are no copies: it is large
     try:
-        first, start, end = next(field[1:] for field in _fields(model) if field[0] == _GRAPH)
-        return model[:first] + _field(_GRAPH, _with_lookup(model[start:end], ids)) + model[end:]
+        first, start, end = next(field[1:] for field in _fields(whole) if field[0] == _GRAPH)
+        graph = _with_lookup(whole[start:end], ids)
+        return b"".join([whole[:first], _head(_GRAPH, sum(map(len, graph))), *graph, whole[end:]])
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
         raise EmbedderError("minilm: the model isn't in ONNX's format") from error
 
 
-def _with_lookup(graph: bytes, ids: str) -> bytes:
-    """Put Gather, Cast, Mul in the place of Cast, Mul, Gather.
+def _with_lookup(graph: memoryview, ids: str) -> list[bytes | memoryview]:
+    """Put Gather, Cast, Mul in the place of Cast, Mul, Gather; return the parts of the graph.
 
     Left in, Cast and Mul would be computed when the graph is loaded, and take 145 MB for that moment.
     """
@@ -162,16 +164,16 @@ def _with_lookup(graph: bytes, ids: str) -> bytes:
     raise EmbedderError(f"minilm: the model has no table of integers in which {ids} are looked up")
 
 
-def _with_cuts(graph: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
-    """Return a graph with other bytes in some places, each from where to where."""
-    parts, at = list[bytes](), 0
+def _with_cuts(graph: memoryview, cuts: list[tuple[int, int, bytes]]) -> list[bytes | memoryview]:
+    """Return the parts of a graph with other bytes in some places, each from where to where."""
+    parts, at = list[bytes | memoryview](), 0
     for first, end, other in sorted(cuts):
         parts += [graph[at:first], other]
         at = end
-    return b"".join([*parts, graph[at:]])
+    return [*parts, graph[at:]]
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+def _fields(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
     """Yield each field of a message: its number, where it begins, and where its content begins and ends."""
     at = 0
     while at < len(data):
@@ -183,7 +185,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield key >> 3, first, start, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]
@@ -193,7 +195,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | _BYTES]) + _written(len(content)) + content
+    return _head(number, len(content)) + content
+
+
+def _head(number: int, size: int) -> bytes:
+    return bytes([number << 3 | _BYTES]) + _written(size)
 
 
 def _written(value: int) -> bytes:

@@ -75,6 +75,11 @@ def test_writing_and_searching_import_no_graph() -> None:
     assert not _modules_after(statement) & {"langgraph", "langsmith", "langchain_core.language_models"}
 
 
+def test_a_memory_reads_no_files_until_it_is_asked() -> None:
+    """Proves: COST-2 (the readers of files bring parsers of Markdown and HTML)."""
+    assert not _modules_after("from recall_loop import Memory") & {"markdown_it", "html.parser"}
+
+
 def test_every_public_name_loads_from_its_home() -> None:
     for name in recall_loop.__all__:
         value = getattr(recall_loop, name)

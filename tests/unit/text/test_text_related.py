@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+import Stemmer
 
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.text.words.related_terms import load_related_terms, related_terms, term_key
+from recall_loop.text.words import related_terms as related_terms_module
+from recall_loop.text.words.related_terms import load_related_terms, related_terms, term_key, written_index
 
 
 def test_a_verb_in_the_third_person_is_looked_up_as_the_verb():
@@ -68,6 +70,22 @@ def test_whole_table_is_sound() -> None:
         assert not set(map(term_key, found.synonyms)) & set(map(term_key, found.also))
         for other in found.also:
             assert key in map(term_key, (*related_terms(other).synonyms, *related_terms(other).also))
+
+
+def test_the_index_is_that_of_the_tables(request: pytest.FixtureRequest) -> None:
+    """What is packaged is what the tables give with the stemmer of this version. Proves: QUERY-1."""
+    file, expected = Path(related_terms_module.__file__).with_name("related_index.tsv"), written_index()
+    if request.config.getoption("--update-snapshots"):
+        file.write_text(expected, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == expected, "run `make snapshots`"
+
+
+def test_with_another_stemmer_the_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index whose keys may be others is not used. Proves: QUERY-1."""
+    kept = dict(load_related_terms())
+    monkeypatch.setattr(Stemmer, "version", lambda: "another")
+    found = related_terms_module._built_in.__wrapped__()
+    assert dict(found) == kept
 
 
 def test_the_written_word_counts_not_its_stem() -> None:
