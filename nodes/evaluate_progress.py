@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def evaluate_progress(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
-    """Return the update with the iteration's gain and the route that follows from it."""
+    """Return the update with the iteration's gain and the resulting route."""
     run = resources.run(state, runtime)
     searched = bool(state["plan"]["queries"]) and state["in_scope"]
     update = _novelty(state, run) if searched else {}
@@ -35,7 +35,7 @@ def evaluate_progress(state: AgentState, runtime: Runtime[Context], resources: G
     if searched:
         _log_queries(current, run)
     update |= _decide(current, run, runtime.stream_writer)
-    if searched:  # the gain of the round before isn't told again where nothing was left to ask
+    if searched:  # the previous round's gain isn't reported again if nothing was left to search
         runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
     return update
 
@@ -47,7 +47,7 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
         ranked,
         state["iteration"],
         most=run.settings.max_facts,
-        least_similarity=_least_similarity(state, run),
+        least_similarity=_min_similarity(state, run),
         usual_similarity=run.settings.novelty_min_similarity,
         states=run.states,
         supports=supports,
@@ -75,8 +75,8 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
     }
 
 
-def _least_similarity(state: AgentState, run: RunContext) -> float:
-    """Return the similarity from which facts are new: the setting, or less if a refinement asked for less."""
+def _min_similarity(state: AgentState, run: RunContext) -> float:
+    """Return the similarity from which facts are new: the setting, or the lower one of a refinement."""
     usual = run.settings.novelty_min_similarity
     return min((float(call["input"].get("min_similarity", usual)) for call in state["tool_calls"]), default=usual)
 
@@ -84,7 +84,7 @@ def _least_similarity(state: AgentState, run: RunContext) -> float:
 def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
     """Return the facts that may support the request: relevant ones among those that would be returned.
 
-    A refinement's lower threshold finds more, but makes nothing surer.
+    A refinement's lower threshold finds more facts, but doesn't raise the confidence.
     """
     least = run.settings.novelty_min_similarity
     best = ranked[: run.settings.max_facts]
@@ -96,7 +96,7 @@ def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOu
     outcomes = dict(state["query_results"])
     for key in sorted(new):
         matches = state["evidence_pool"][key]["matches"]
-        # Earlier queries may have found it better, but below the similarity from which it counts.
+        # Earlier queries may have found it with a higher score, but below the similarity from which it counts.
         now = [match for match in matches if outcomes[match["query"]]["iteration"] == state["iteration"]]
         best = max(now or matches, key=lambda match: match["score"])
         outcome = outcomes[best["query"]]
@@ -105,7 +105,7 @@ def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOu
 
 
 def _log_queries(state: AgentState, run: RunContext) -> None:
-    """Log which source made each query of the iteration and what it brought (QUERY-2); its words only if asked for."""
+    """Log the source and the yield of each query of the iteration (QUERY-2); its text only if requested."""
     done = [one for one in state["query_results"].values() if one["iteration"] == state["iteration"]]
     for number, outcome in enumerate(done, 1):
         said = {name: outcome[name] for name in ("iteration", "source", "strategy", "tool", "results", "new_facts")}
@@ -114,7 +114,7 @@ def _log_queries(state: AgentState, run: RunContext) -> None:
 
 
 def _decide(state: AgentState, run: RunContext, write: StreamWriter) -> dict[str, Any]:
-    """Return the route, and why it stops if it does."""
+    """Return the route, and the reason if the run stops."""
     progress = _progress(state, run)
     reason, judgement, step = judge_evidence(state, run, progress)
     update = record_steps(state, *([step] if step else []))

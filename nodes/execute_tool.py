@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[list[SearchResponse], int, str | None]:
-    """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
+    """Search with retries and backoff until `deadline`; return responses, attempts, and the error of the last one."""
     labels = {names.OPERATION: "execute_tool", names.TOOL: plan["tool"], names.TOOL_TYPE: "datastore"}
     retrying = _retrying(run.settings, deadline)
     found: dict[int, SearchResponse] = {}
@@ -62,7 +62,7 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
             found.clear()
             record_error(opened, error)
         attempts = int(retrying.statistics["attempt_number"])
-        retrying.iter_state.reset()  # it holds `retrying`, which only a garbage collection would find
+        retrying.iter_state.reset()  # breaks a reference cycle with `retrying`
         if opened.is_recording():
             results = len({hit.record.id for response in found.values() for hit in response.hits})
             attributes: dict[str, Any] = {
@@ -76,12 +76,12 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
     return responses, attempts, None if failure is None else f"{type(failure).__name__}: {failure.told}"
 
 
-# Made once: each refers to itself, and would be left to the garbage collector.
+# Made once: each instance is a reference cycle, left to the garbage collector.
 _TRANSIENT = retry_if_exception_type((StoreError, EmbedderError))
 
 
 def _retrying(settings: Settings, deadline: float) -> Retrying:
-    """Return the tries of one call: none is begun whose wait would end after `deadline`."""
+    """Return the attempts of one call: none starts if its wait would end after `deadline`."""
     return Retrying(
         retry=_TRANSIENT,
         stop=stop_after_attempt(settings.tool_attempts) | stop_before_delay(deadline - time.time()),
@@ -133,13 +133,13 @@ def _params(tool: str, plan: Plan, run: RunContext) -> SearchParams:
 
 
 def _language(run: RunContext) -> LanguageCode | None:
-    """Return the language of a run's queries: few words without an article don't tell theirs, but the question does."""
+    """Return the language of a run's queries: they are too short to detect it, but the question isn't."""
     asked = run.question.language
     return run.request.language or (None if asked == ENGLISH else cast("LanguageCode", asked))
 
 
 def _filters(query: PlannedQuery, run: RunContext) -> Filters:
-    """Return the request's filters, and on top of them what the query is narrowed to."""
+    """Return the request's filters, narrowed by those of the query."""
     if not query["narrowed"] or not query["narrowed"]["filters"]:
         return run.request.filters
     return Filters.model_validate(run.request.filters.model_dump(exclude_none=True) | query["narrowed"]["filters"])
@@ -149,7 +149,7 @@ _TOP_HITS = 10
 
 
 def execute_tool(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
-    """Return the update with what the plan's queries found; nothing where there are none."""
+    """Return the update with the results of the plan's queries; empty if there are none."""
     plan = state["plan"]
     if not plan["queries"] or not state["in_scope"]:
         return {}
@@ -242,7 +242,7 @@ def _update(
 def _outcomes(
     plan: Plan, run: RunContext, call: ToolCallEntry, responses: Sequence[SearchResponse]
 ) -> dict[str, QueryOutcome]:
-    """Return the outcome of each query; NEW facts are credited when they are known."""
+    """Return the outcome of each query; NEW facts are credited later, once they are known."""
     mark = QueryFingerprinter(plan["tool"], run.request.filters)
     counts = [len(response.hits) for response in responses] or [0] * len(plan["queries"])
     return {

@@ -35,7 +35,7 @@ MIN_RECURSION_LIMIT = 5
 
 
 def plan_queries(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
-    """Start the run unless it is on its way, and return the update with its next plan."""
+    """Start the run unless it has started, and return the update with its next plan."""
     started: dict[str, Any] = {}
     if state.get("route") != Route.CONTINUE or current_holder().run is None:
         context = resolve_context(runtime)
@@ -49,8 +49,8 @@ def plan_queries(state: AgentState, runtime: Runtime[Context], resources: GraphR
 
 
 def _start(state: AgentState, context: Context, resources: GraphResources) -> dict[str, Any]:
-    """Open the run in the holder of this call, and return the working keys with which it begins."""
-    if state["remaining_steps"] < MIN_RECURSION_LIMIT - 1:  # it doesn't reach synthesize
+    """Open the run in the holder of this call, and return the initial values of its working keys."""
+    if state["remaining_steps"] < MIN_RECURSION_LIMIT - 1:  # too few steps to reach synthesize
         raise RecursionLimitError(
             "recursion_limit", state["remaining_steps"] + 1, f"an integer of {MIN_RECURSION_LIMIT} or more"
         )
@@ -64,7 +64,7 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
         **initial_working_state(),
         "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),
-        # In a spelling that hardly a caller uses, so that a value given for the next turn differs from this one.
+        # In a format that hardly any caller uses, so that a value given for the next turn differs from this one.
         "reference_time": run.reference_time.isoformat(timespec="microseconds"),
         "started": began,
         "in_scope": in_scope,
@@ -76,18 +76,18 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
 
 
 def _is_in_scope(run: RunContext) -> bool:
-    """Tell whether the scope holds anything."""
+    """Tell whether the scope has any record."""
     try:
         return run.store.view(run.scope, content_types=run.request.content_types).count() > 0
-    except StoreUnusableError:  # the caller's to mend
+    except StoreUnusableError:  # the caller has to fix it
         raise
-    except StoreUnavailableError as error:  # the search that follows meets it too: retries, counts and reports it
+    except StoreUnavailableError as error:  # the search that follows also fails: it retries, counts and reports it
         log_failure(_log, "scope not counted", error)
         return True
 
 
 def _request(state: AgentState, context: Context, resources: GraphResources) -> RetrieveRequest:
-    """Return the request: the validated one that `retrieve` handed in, else the one of the state's input."""
+    """Return the request: the validated one passed by `retrieve`, else the one in the state's input."""
     inputs, settings = current_holder().inputs, resources.settings_for(context)
     if inputs is not None:
         return complete_request(inputs.request, context, settings)
@@ -104,7 +104,7 @@ def _check_options(run: RunContext) -> None:
 
 
 def _reference_time(request: RetrieveRequest) -> datetime:
-    """Return the request's now: stated, else the newest message's time, else the clock (LOOP-9)."""
+    """Return the request's reference time: stated, else the newest message's time, else the clock's (LOOP-9)."""
     if request.reference_time is not None:
         return request.reference_time
     times = [message.timestamp for message in request.messages if message.timestamp is not None]

@@ -14,5 +14,5 @@ from recall_loop.state.context import Context
 
 
 def refine(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
-    """Return the update with a plan for what is missing."""
+    """Return the update with a plan for the missing parts."""
     return make_plan(state, resources.run(state, runtime), runtime.stream_writer, REFINE_ORIGIN)

@@ -17,7 +17,7 @@ from recall_loop.nodes.steps.context_block import recall_message, render_context
 from recall_loop.nodes.steps.run_capture import capture_finished_run
 from recall_loop.nodes.steps.run_confidence import measure_confidence
 from recall_loop.nodes.steps.selected_facts import select_facts
-from recall_loop.nodes.steps.stored_texts import read_sources, with_whole_texts
+from recall_loop.nodes.steps.stored_texts import read_sources, with_full_texts
 from recall_loop.policy.confidence.relevance import rate_relevance
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import acts_of
@@ -51,7 +51,7 @@ def synthesize(
     ranked = rate_relevance(ranked, confidence["answerable"] if abstains else 1.0)
     stop = {"reason": state["stop_reason"], "iteration": state["iteration"], "detail": state["stop_detail"]}
     runtime.stream_writer({"type": "stopped", **stop})
-    whole = with_whole_texts(ranked, run)
+    whole = with_full_texts(ranked, run)
     answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
     noted = record_steps(state, *([step] if step else []))
     metadata = _metadata(state, run, confidence["score"], noted.pop("llm_steps", state["llm_steps"]))
@@ -102,7 +102,7 @@ def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
 
 
 def _repeats(entry: PoolEntry) -> dict[str, Any]:
-    """Return how often a fact was said, and the first and last time of it (LIVE-6)."""
+    """Return how often a fact was said, and the first and last time (LIVE-6)."""
     times = sorted(time for _, time in entry["said"] if time)
     return {
         "count": len(entry["said"]),

@@ -31,8 +31,8 @@ class RunProgress:
         streak: consecutive iterations without gain.
         elapsed: seconds since the run began.
         remaining_steps: supersteps that the caller's recursion limit leaves after this one.
-        new_members: number of further members that the last iteration brought, of the list that the question asks for;
-            None where it asks for none (PIECES-1).
+        new_members: number of further members, of the list that the question asks for, that the last iteration found;
+            None if it asks for no list (PIECES-1).
         judged_enough: whether a language model says stop, at STOP_CONFIDENCE_REQUIRED or above.
     """
 
@@ -70,7 +70,7 @@ def stop_reason(progress: RunProgress, settings: Settings) -> StopReason | None:
 
 
 def _covered(progress: RunProgress, settings: Settings, past_floor: bool) -> bool:
-    """Tell whether coverage is full past the floor, or one record supports everything in a first pass (STOP-3).
+    """Tell whether coverage is full past the floor, or one record supports everything in the first iteration (STOP-3).
 
     A list isn't complete because one of its members supports the whole question.
     """
@@ -85,8 +85,8 @@ def _covered(progress: RunProgress, settings: Settings, past_floor: bool) -> boo
 def metrics_agree(progress: RunProgress, settings: Settings) -> bool:
     """Tell whether the metrics allow a language model to stop the run (STOP-2); if not, it needn't be asked.
 
-    They do past the floor, if something relevant was found and either enough of the request is covered, or half of
-    that after an iteration without gain.
+    They do past the floor if something relevant was found, and if enough of the request is covered, or half as much
+    after an iteration without gain.
     """
     relevant = progress.new_facts > 0 and progress.best_similarity >= settings.novelty_min_similarity
     settled = progress.coverage >= settings.coverage_enough * (0.5 if progress.streak > 0 else 1.0)
@@ -100,7 +100,7 @@ def _enough_facts(progress: RunProgress, settings: Settings) -> bool:
 
 
 def _list_ended(progress: RunProgress) -> bool:
-    """Tell whether a further iteration brought no further member of the list that is asked for."""
+    """Tell whether a further iteration found no further member of the list that the question asks for."""
     return progress.iteration > 1 and progress.new_members == 0
 
 
@@ -133,7 +133,7 @@ def refine_reasons(
 
     The reasons are `no_results`, `fewer_results` (a drop of more than `refine_drop` against the previous call),
     `low_similarity` (the call's mean), `low_confidence` (mean of the facts' stored confidence) and `nothing_new`. A
-    failed call gives none: it says nothing about the queries (STOP-6).
+    failed call is no reason: it says nothing about the queries (STOP-6).
     """
     if not calls or not calls[-1]["success"]:
         return []
@@ -155,7 +155,7 @@ def refine_reasons(
 
 
 def _stated_confidence(pool: Mapping[str, PoolEntry], iteration: int) -> float | None:
-    """Return the mean confidence with which this iteration's facts were stored; None if none has one."""
+    """Return the mean stored confidence of this iteration's facts; None if none has one."""
     values = [
         float(entry["record"]["confidence"])
         for entry in pool.values()

@@ -51,7 +51,7 @@ def search_many(
     reranker: Reranker | None = None,
     parts: SearchParts = DEFAULT_SEARCH_PARTS,
 ) -> list[SearchResponse]:
-    """Search several queries with one embedding call and one pass over the store.
+    """Search several queries with one embedding call and one pass through the store.
 
     Results are in the order of the queries. Scope and filters hold inside both retrievers (SEARCH-3).
 
@@ -65,16 +65,16 @@ def search_many(
         modes: a mode for each query instead of that of `params`.
         reranked: for each query, whether it is reranked as `params` say; queries that only support others needn't be.
             None = all.
-        spoken: a wording of each query that is embedded instead of it.
-        vectors: float32 [q, d] of length one; nothing is embedded.
+        spoken: a wording of each query that is embedded in its place.
+        vectors: float32 unit vectors [q, d]; then nothing is embedded.
         reranker: reorders the best candidates instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.rerank.as_reranker`.
-        parts: the functions that the search uses; for measurements.
+        parts: the functions that the search uses; replaced only for measurements.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
         StoreUnavailableError: the store can't be read.
-        UnsupportedOptionError: `rerank` is asked for, and the store can't do it; vectors are given for mode `fts`, or
+        UnsupportedOptionError: `rerank` is requested, and the store can't do it; vectors are given for mode `fts`, or
             `fuzzy` for mode `vector`.
         EmbedderError: the embedder fails and the mode needs it.
     """

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.memory.store.tables.record_queries import Row
 
-# Most rows that a search with a least similarity looks at.
+# Most rows that a search with a minimum similarity compares.
 _MAX_COMPARED = 20_000
-# Share of a query's words that memory has, from which words decide where the embedder doesn't know the language.
+# From this share of a query's words in memory, words decide if the embedder doesn't know the language.
 _ENOUGH_WORDS = 0.5
 
 
 class _Signals(NamedTuple):
-    """What a query is compared by.
+    """The signals by which a query is compared.
 
     Attributes:
         worded: whether it has words.
         legs: the retrievers that run.
-        words_first: whether words decide, since enough of them are there.
+        words_first: whether words decide, since memory has enough of them.
     """
 
     worded: bool
@@ -57,7 +57,7 @@ class _Signals(NamedTuple):
 class FilteredSearch:
     """The search of queries with the same filters.
 
-    `parts` are the views of single content types: each has proposals of its own, or one that matches better would
+    `parts` are the views of single content types: each has its own candidates, or a type that matches better would
     starve the others (SEARCH-7). With a shared limit there is one part.
     """
 
@@ -82,7 +82,7 @@ class FilteredSearch:
         return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()), fusion)
 
     def answer(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> dict[PreparedQuery, SearchResponse]:
-        """Return the responses to queries; where a least similarity leaves too few results, look at every row."""
+        """Return the responses to queries; if a minimum similarity leaves too few results, compare every row."""
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
         allowed = self.view.count()
         if allowed:
@@ -120,13 +120,13 @@ class FilteredSearch:
         )
 
     def _newest(self, limit: int) -> list[RankedRow]:
-        """Return the results of a query that is nothing but a time: everything of that time, newest first."""
+        """Return the results of a query that is only a time: everything from that time, newest first."""
         rows = self.view.rows(rowid for part in self.parts for rowid in part.newest(limit)).values()
         latest = sorted(rows, key=lambda row: row.record.created_at or EARLIEST, reverse=True)
         return [RankedRow(row.rowid, 1.0, 1.0, None) for row in latest]
 
     def _may_have_more(self, query: PreparedQuery, ranked: Mapping[PreparedQuery, Sequence[RankedRow]]) -> bool:
-        """Return whether a query has too few results, and rows are left that no retriever had to propose."""
+        """Return whether a query has too few results although there are rows that no retriever had to propose."""
         limit = query.parsed.options.limit
         most = sum(min(limit, part.count()) for part in self.parts)
         return len(ranked.get(query, ())) < most and self.view.count() > VECTOR_DEPTH * limit
@@ -134,7 +134,7 @@ class FilteredSearch:
     def _rank(
         self, queries: Sequence[PreparedQuery], stage: RerankStage, *, everything: bool
     ) -> dict[PreparedQuery, Sequence[RankedRow]]:
-        """Propose candidates for each query, score them and keep the best; `everything` looks at up to 20,000 rows."""
+        """Propose candidates for each query, score them and keep the best; `everything` compares up to 20,000 rows."""
         if not queries:
             return {}
         statistics = TermStatistics.from_view(self.view, queries)
@@ -142,7 +142,7 @@ class FilteredSearch:
         pool = CandidatePool.from_proposals(self.view, proposed)
         positions = [pool.positions_of(rowids) for rowids in proposed]
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
-        # A query without words is judged by meaning alone, one that isn't understood mostly by words.
+        # A query without words is compared by meaning alone, one in an unknown language mostly by words.
         kinds = [_Signals.of(query, statistics) for query in queries]
         for kind in dict.fromkeys(kinds):
             found = zip(queries, positions, kinds, strict=True)

@@ -15,7 +15,7 @@ from recall_loop.telemetry.spans import error_type, set_attributes, span
 
 @contextmanager
 def observe_search(mode: SearchMode) -> Iterator[list[SearchResponse]]:
-    """Report a search of several queries to OpenTelemetry; the body appends its responses to the list it is given."""
+    """Report a search of several queries to OpenTelemetry; the body appends its responses to the yielded list."""
     labels: dict[str, Any] = {names.MODE: str(mode)}
     responses: list[SearchResponse] = []
     began = perf_counter()

@@ -45,9 +45,9 @@ _SENTENCES = '"sentences"'
 def write_answer(
     state: AgentState, run: RunContext, ranked: Sequence[RankedEntry], confidence: str, write: Writer
 ) -> tuple[str | None, LlmStep | None]:
-    """Return the answer, and the step that asked for it; no answer where none is wanted or the step failed.
+    """Return the answer and the step that requested it; no answer if none is requested or the step failed.
 
-    Low confidence is answered "Not in memory." without asking; where the search failed, that isn't known.
+    Low confidence gives "Not in memory." without a model call; after a failed search, the answer says that instead.
     """
     if not run.wants_answer or run.chat_client is None:
         return None, None
@@ -74,8 +74,8 @@ def write_answer(
 class AnswerStream:
     """Shows an answer while it is being written, as events and as message chunks (`stream_mode="messages"`).
 
-    A sentence is shown only once its citation is known to be valid, and what is shown is a head of the final
-    answer; where the language model has to start over, an `answer_reset` says so.
+    A sentence is shown only once its citation is known to be valid, and the shown text is a prefix of the final
+    answer; if the language model has to start over, an `answer_reset` event says so.
     """
 
     def __init__(self, ids: Sequence[str], write: Writer, name: str) -> None:
@@ -86,17 +86,17 @@ class AnswerStream:
         self._context = contextvars.copy_context()
 
     def restrict_to(self, places: Iterable[int]) -> None:
-        """Name the facts, from 1, that were shown to the model: no other can be cited."""
+        """Set the 1-based numbers of the facts that were shown to the model: no others can be cited."""
         self._places = frozenset(places)
 
     def citable(self, sentences: Iterable[Sentence]) -> list[tuple[list[int], str]]:
-        """Return the places that each sentence cites validly, and its text."""
+        """Return each sentence's valid citations, as numbers of facts, and its text."""
         return [([place for place in each.cites if place in self._places], each.text) for each in sentences]
 
     def feed(self, text: str) -> None:
         """Take the reply so far."""
         if self._unreadable and text.startswith(self._unreadable):
-            return  # each try would take as long as the text is, and nothing that follows can mend it
+            return  # parsing takes time in proportion to the text, and nothing that follows can repair it
         try:
             head = compose_partial_answer(self.citable(_sentences(text)), self._ids)
         except RecursionError:
@@ -106,7 +106,7 @@ class AnswerStream:
             self.show(head)
 
     def show(self, answer: str) -> None:
-        """Show what `answer` adds to what was shown; start over where it is another answer."""
+        """Show the part of `answer` that wasn't shown yet; start over if it is a different answer."""
         if not answer.startswith(self._shown):
             self._write({"type": "answer_reset"})
             self._shown, self._resets = "", self._resets + 1
@@ -121,12 +121,12 @@ class AnswerStream:
 
 
 def _sentences(text: str) -> list[Sentence]:
-    """Return the sentences of a reply that may break off anywhere, and may be no reply at all.
+    """Return the sentences of a reply that may be incomplete or invalid.
 
     Raises:
         RecursionError: it is nested too deeply.
     """
-    if _SENTENCES not in text:  # parsing takes as long as the text is, and is done for each piece of it
+    if _SENTENCES not in text:  # saves parsing, which takes time in proportion to the text, for each new piece
         return []
     try:
         found = parse_json_markdown(text)
@@ -145,9 +145,9 @@ def _sentences(text: str) -> list[Sentence]:
 def judge_evidence(
     state: AgentState, run: RunContext, progress: RunProgress
 ) -> tuple[StopReason | None, EvaluateReply | None, LlmStep | None]:
-    """Return the reason to stop, the judgement, and the step that asked for it; None where there is none.
+    """Return the reason to stop, the judgement, and the step that requested it; None for each that is missing.
 
-    Judgement, metrics and decision stand together in the step.
+    The step records judgement, metrics and decision together.
     """
     reason = stop_reason(progress, run.settings)
     if reason is not None or run.chat_client is None or not metrics_agree(progress, run.settings):
@@ -177,7 +177,7 @@ _OFFERED_STRATEGIES = 4
 def request_advice(
     state: AgentState, run: RunContext, known: PlanningContext, origin: str
 ) -> tuple[LlmAdvice, LlmStep]:
-    """Ask for a plan; where that fails the advice is empty, and the step says why."""
+    """Ask for a plan; if that fails, the advice is empty and the step has the reason."""
     tools, strategies = _tools(run), _strategies(known)
     more = {"tools": tool_lines(tools), "strategies": strategy_lines(strategies)}
     if origin == REFINE_ORIGIN:
@@ -198,7 +198,7 @@ def _tools(run: RunContext) -> list[ToolName]:
 
 
 def _strategies(known: PlanningContext) -> list[Strategy]:
-    """Return the strategies on offer, the one that is due first; a first round is direct."""
+    """Return the available strategies, the next one first; the first round is always direct."""
     if not known.outcomes:
         return [Strategy.DIRECT]
     return order_strategies(known.used, known.outcomes.values())[:_OFFERED_STRATEGIES]
@@ -218,14 +218,14 @@ def _advice(
 
 
 def _narrowed(reply: PlanReply | RefineReply, run: RunContext, tools: Sequence[ToolName]) -> QueryNarrowing | None:
-    """Return what the model's queries are narrowed to; a tool that isn't on offer counts as none."""
+    """Return the tool and filters for the model's queries; a tool that isn't available is ignored."""
     tool = reply.tool.value if reply.tool and reply.tool in tools[1:] else None
     filters = _filters(reply, run) if isinstance(reply, RefineReply) else {}
     return {"tool": tool, "filters": filters} if tool or filters else None
 
 
 def _filters(reply: RefineReply, run: RunContext) -> dict[str, Any]:
-    """Return filters inside of the request's own; those that contradict it or each other are left out."""
+    """Return filters within the request's own; those that contradict them or each other are left out."""
     own = run.request.filters
     found: dict[str, Any] = {}
     if reply.role is not None and own.role is None:
@@ -243,7 +243,7 @@ def _filters(reply: RefineReply, run: RunContext) -> dict[str, Any]:
 
 
 def _start(day: date | None, days: int = 0) -> datetime | None:
-    """Return the beginning of a day in UTC, `days` later; None without one, or past the end of the calendar."""
+    """Return the start of a day in UTC, `days` later; None without a day, or past the end of the calendar."""
     if day is None or day > date.max - timedelta(days=1):
         return None
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=days)

@@ -22,7 +22,7 @@ from recall_loop.state.types import Strategy, ToolName
 from recall_loop.text.words.snippets import estimate_tokens
 
 _R = TypeVar("_R", bound=BaseModel)
-# Each follows from a failure that was logged, or from a limit that the caller has set.
+# Each follows from a logged failure, or from a limit that the caller has set.
 _EXPECTED = frozenset(
     {FailureReason.CIRCUIT_OPEN, FailureReason.CALL_LIMIT, FailureReason.TOKEN_LIMIT, FailureReason.TIME_LIMIT}
 )
@@ -37,9 +37,9 @@ def ask_model(
     schema: type[_R],
     on_text: Callable[[str], None] | None = None,
 ) -> tuple[_R | None, LlmStep]:
-    """Ask the run's language model, and return the reply (None where it failed) and the record of the step.
+    """Ask the run's language model, and return the reply (None if it failed) and the record of the step.
 
-    The answer's call is kept free for it: earlier steps may not spend it.
+    One call is reserved for the answer: earlier steps can't use it.
     """
     if run.chat_client is None:
         raise RuntimeError("no language model is set")
@@ -64,12 +64,12 @@ def ask_model(
 
 
 def skipped_answer(state: AgentState) -> LlmStep:
-    """Return the record of an answer whose prompt couldn't be made within the limits."""
+    """Return the record of an answer whose prompt doesn't fit within the limits."""
     return _step(state, "answer", Failure(FailureReason.TOKEN_LIMIT, "no memory fits into llm_prompt_tokens"))
 
 
 def _step(state: AgentState, step: str, failure: Failure | None) -> LlmStep:
-    """Return the record of a step that has cost nothing yet."""
+    """Return the record of a step without any usage yet."""
     return {
         "step": step,
         "iteration": state["iteration"] + (1 if step in ("plan", "refine") else 0),
@@ -86,7 +86,7 @@ def _step(state: AgentState, step: str, failure: Failure | None) -> LlmStep:
 
 
 def _limits(run: RunContext, state: AgentState, spare: int) -> Limits:
-    """Return what the request has left."""
+    """Return the limits that the request has left."""
     settings, steps = run.settings, state["llm_steps"]
     spent = sum(step["duration_ms"] for step in steps) / 1000
     deadline = math.inf if settings.deadline_seconds is None else state["started"] + settings.deadline_seconds
@@ -98,7 +98,7 @@ def _limits(run: RunContext, state: AgentState, spare: int) -> Limits:
 
 
 def failure_warning(step: LlmStep) -> str | None:
-    """Return the warning of a step that failed, other than by the caller's own limits; else None."""
+    """Return the warning of a step that failed, unless it was by the caller's own limits; else None."""
     if step["failure"] is None or FailureReason(step["failure"]).is_own_limit:
         return None
     return f"language model: {step['step']} fell back ({step['failure']}: {step['reason']})"
@@ -134,7 +134,7 @@ def usage_totals(name: str | None, steps: Sequence[LlmStep]) -> dict[str, Any]:
 
 
 ANSWER_CHARACTERS = 600
-# The most of a prompt that the question and the goal take.
+# Largest shares of a prompt for the question and the goal.
 QUESTION_SHARE, GOAL_SHARE = 0.12, 0.06
 _TOOLS = {
     ToolName.ALL: "everything",
@@ -150,7 +150,7 @@ def build_prompt(
 ) -> RenderedPrompt:
     """Return the prompt `name`, of at most `llm_prompt_tokens` tokens by estimate.
 
-    Room is kept for the reply's `schema`, which stands in the prompt where an endpoint takes it no other way.
+    Space is reserved for the reply's `schema`, which is part of the prompt for endpoints that can't take it separately.
     `more` are the prompt's own variables.
     """
     values, open_values, room = _prompt_frame(name, run, schema, more)
@@ -160,7 +160,7 @@ def build_prompt(
 def build_answer_prompt(
     run: RunContext, ranked: Sequence[PoolEntry], schema: type[BaseModel]
 ) -> tuple[RenderedPrompt, list[int]]:
-    """Return the prompt of the answer, and the places in `ranked`, from 1, of the facts that stand in it."""
+    """Return the prompt of the answer, and the 1-based positions in `ranked` of the facts in it."""
     values, open_values, room = _prompt_frame("answer", run, schema, {})
     said = briefing.render_conversation(
         run.request.messages, run.question.text, int(briefing.CONVERSATION_SHARE * room)
@@ -173,7 +173,7 @@ def build_answer_prompt(
 def _prompt_frame(
     name: str, run: RunContext, schema: type[BaseModel], more: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str], int]:
-    """Return the fixed values of a prompt, its open ones, and the tokens that are left for these."""
+    """Return the fixed values of a prompt, its variable ones, and the tokens that are left for these."""
     most = run.settings.llm_prompt_tokens
     values = {
         "question": briefing.fit_text(run.question.text, int(QUESTION_SHARE * most)),
@@ -190,7 +190,7 @@ def _prompt_frame(
 def _sections(
     wanted: Mapping[str, str], state: AgentState, run: RunContext, ranked: Sequence[PoolEntry], room: int
 ) -> dict[str, str]:
-    """Fill the sections that a prompt has; what the first ones leave goes to what was found."""
+    """Fill the sections of a prompt; the tokens that the first ones don't use go to the facts."""
     shares = {
         "conversation": briefing.CONVERSATION_SHARE,
         "uncovered": briefing.UNCOVERED_SHARE,
@@ -208,10 +208,10 @@ def _sections(
 
 
 def tool_lines(tools: Sequence[ToolName]) -> str:
-    """Return the tools that may be chosen, one a line."""
+    """Return the available tools, one a line."""
     return "\n".join(f"- {tool.value}: {_TOOLS[tool]}" for tool in tools)
 
 
 def strategy_lines(strategies: Sequence[Strategy]) -> str:
-    """Return the strategies that may be chosen with their instructions, one a line."""
+    """Return the available strategies with their instructions, one a line."""
     return "\n".join(f"- {strategy.value}: {strategy_instructions()[strategy]}" for strategy in strategies)

@@ -7,7 +7,7 @@ from recall_loop.state.errors import InvalidInputError
 
 
 def check_bindings(store: object, llm: object) -> None:
-    """Check what a caller hands in as its store and its chat model.
+    """Check the store and the chat model that a caller passes.
 
     Raises:
         InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.

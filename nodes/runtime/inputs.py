@@ -23,7 +23,7 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 _ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
-# The fields of a request that stand in the graph's state under their own names.
+# The fields of a request that are in the graph's state under the same names.
 _FIELDS = tuple(name for name in RetrieveRequest.model_fields if name not in ("id", "messages"))
 _REWRITTEN = ("request_id", "reference_time")
 _FROM_CONTEXT = ("tenant", "agent_id", "user_id", "conversation_id", "scope")
@@ -32,7 +32,7 @@ _FROM_SETTINGS = ("max_facts", "max_iterations", "max_context_tokens")
 
 
 def request_from_state(state: AgentState, context: Context, settings: Settings) -> RetrieveRequest:
-    """Return the request that the graph's input stands for; its own fields win over context and settings.
+    """Return the request in the graph's input; its own fields take precedence over context and settings.
 
     Raises:
         InvalidInputError: no message with text, or a field that is out of its range.
@@ -46,17 +46,17 @@ def request_from_state(state: AgentState, context: Context, settings: Settings) 
 
 
 def complete_request(request: RetrieveRequest, context: Context, settings: Settings) -> RetrieveRequest:
-    """Return a validated request with the fields that it leaves open filled from context and settings.
+    """Return a validated request with its missing fields filled from context and settings.
 
     Raises:
-        InvalidInputError: the scope needs an agent, and nobody names one.
+        InvalidInputError: the scope needs an agent, and none is given.
     """
     given = {name for name in request.model_fields_set if getattr(request, name) is not None}
     return _with_scope_checked(request.model_copy(update=_defaults(given, context, settings)))
 
 
 def _defaults(given: Collection[str], context: Context, settings: Settings) -> dict[str, Any]:
-    """Return values for the fields that aren't given: those of the context before those of the settings."""
+    """Return values for the fields that aren't given: from the context, else from the settings."""
     values = {name: value for name in _FROM_CONTEXT if (value := getattr(context, name)) is not None}
     values.setdefault("tenant", settings.tenant)
     values |= {name: getattr(settings, name) for name in _FROM_SETTINGS}
@@ -64,7 +64,7 @@ def _defaults(given: Collection[str], context: Context, settings: Settings) -> d
 
 
 def _with_scope_checked(request: RetrieveRequest) -> RetrieveRequest:
-    """Return the request; only now is it known whether there is an agent, which may come from the context."""
+    """Return the request once its scope is checked: only now is the agent known, which may come from the context."""
     try:
         request.read_scope()
     except ValidationError as error:
@@ -75,11 +75,11 @@ def _with_scope_checked(request: RetrieveRequest) -> RetrieveRequest:
 def chat_messages(messages: Sequence[BaseMessage], key: str = "messages") -> list[RequestMessage]:
     """Return the conversation's messages with text; our own context blocks are left out. Errors name `key`.
 
-    What a message before the question holds is fitted as `remember` does it: it stays in its thread, where an error
-    would end every later turn.
+    Earlier messages than the question are shortened as in `remember`: they stay in their thread, where an error would
+    end every later turn.
 
     Raises:
-        InvalidInputError: there is no message, none of the user's has text, as a lone image has none, or the question
+        InvalidInputError: there is no message, none of the user's has text (a lone image has none), or the question
             isn't allowed.
     """
     window = _window(messages)
@@ -88,14 +88,14 @@ def chat_messages(messages: Sequence[BaseMessage], key: str = "messages") -> lis
     asked = _asked(window)
     if not (content := _text(window[asked].content)).strip():
         raise InvalidInputError(f"{key}.content", content, "text with at least one character that is not white space")
-    told = (_question(one, f"{key}.{place}") if place == asked else _earlier(one) for place, one in window.items())
-    return [message for message in told if message is not None]
+    read = (_question(one, f"{key}.{place}") if place == asked else _earlier(one) for place, one in window.items())
+    return [message for message in read if message is not None]
 
 
 def asking(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return a thread in which the last message of the user, if none has text, asks nothing: there is nothing to find.
+    """Return a thread whose last user message becomes an empty question if no user message has text.
 
-    What its user sends, such as a lone image, is not the host's mistake, and ends no run of it (GRAPH-1).
+    A message such as a lone image is no mistake of the host application, and must not end its run (GRAPH-1).
     """
     window, thread = _window(messages), list(messages)
     if window and not _text(window[asked := _asked(window)].content).strip():
@@ -108,7 +108,7 @@ def _window(messages: Sequence[BaseMessage]) -> dict[int, BaseMessage]:
 
 
 def _asked(window: Mapping[int, BaseMessage]) -> int:
-    """Return the place of the question: the last message of the user that has text; else the last of the user."""
+    """Return the index of the question: the last user message with text, else the last user message."""
     places = [place for place, message in window.items() if chat_role(message) == Role.USER] or list(window)
     return next((place for place in reversed(places) if _text(window[place].content).strip()), places[-1])
 
@@ -144,14 +144,14 @@ def chat_role(message: BaseMessage) -> str:
 
 
 def _text(content: Any) -> str:
-    """Return the text parts of a message's content; a text alone as it is given."""
+    """Return the text parts of a message's content; a plain text unchanged."""
     return content if isinstance(content, str) else ContentParts.parse(content).text
 
 
 def caller_fields(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the caller gave.
 
-    `request_id` and `reference_time` are outputs too: what the thread's last run left there is not given.
+    `request_id` and `reference_time` are outputs too: values from the thread's last run don't count.
     """
     made_up = state.get("made_up") or {}
     names = [name for name in (*_FIELDS, "request_id") if state.get(name) is not None]
@@ -159,7 +159,7 @@ def caller_fields(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cleared_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the update that ends a run: its input isn't input of the thread's next turn."""
+    """Return the update that ends a run: its input must not be input of the thread's next turn."""
     return {
         **{name: None for name in _FIELDS if name not in _REWRITTEN},
         "made_up": {name: state[name] for name in _REWRITTEN},
@@ -169,7 +169,7 @@ def cleared_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
 def run_key(state: Mapping[str, Any], context: Context) -> str:
     """Return a key that differs between the runs of a thread: of the input's fields, the context, the messages' ids."""
     messages = [(message.id, _text(message.content)) for message in state.get("messages") or []]
-    # The run rewrites these two in a spelling of its own.
+    # The run rewrites these two in its own format.
     given = {name: value for name, value in caller_fields(state).items() if name not in _REWRITTEN}
     plain = json.dumps([given, context.model_dump(mode="json"), messages], sort_keys=True, default=str)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Stores that runs name by path: each opened once, without blocking others, in a bounded number."""
+"""Stores that runs name by path: each is opened once, without blocking others, in a bounded number."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from recall_loop.memory.store.store import MemoryStore
 
 # The path of a store, and the embedder that the context names for it.
 StoreKey = tuple[str, str | None]
-# Stores open for reading only that are kept for the next run.
+# Most read-only stores that are kept open for the next run.
 MAX_READERS = 32
 
 
 class OpenedStores:
     """Open stores by key, for any thread.
 
-    Of those open for reading only the least recently used one is forgotten beyond `MAX_READERS`, and its files are
-    closed once no run has it any more. Those open for writing, and those in memory, are kept: another open would meet
-    the lock, or an empty store. One whose folder was removed or replaced is opened again.
+    Beyond `MAX_READERS` read-only stores, the least recently used one is dropped, and its files are closed once no run
+    uses it any more. Stores open for writing, and those in memory, are kept: opening them again would fail at the lock,
+    or give an empty store. A store whose folder was removed or replaced is opened again.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class OpenedStores:
         self._opening = KeyedLocks[StoreKey]()
 
     def get(self, key: StoreKey, open_store: Callable[[], MemoryStore]) -> MemoryStore:
-        """Return the store of `key`, which `open_store` opens if it isn't open; raises what that raises."""
+        """Return the store of `key`, opened by `open_store` if it isn't open; its exceptions are passed on."""
         with self._lock:
             found = self._find(key)
         if found is not None:

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 IDENTITY, DEFAULT = "identity", "default"
 _LOG = logging.getLogger(__name__)
 _SHIPPED = "default_calibration.json"
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 def load_calibration(name: str | None) -> Calibration:
     """Return the mapping in a file; None or "default" = the shipped one, "identity" = none.
 
     Raises:
-        InvalidInputError: the file can't be read, or holds no mapping that this version knows.
+        InvalidInputError: the file can't be read, or has no mapping that this version knows.
     """
     if name == IDENTITY:
         return identity_calibration()
@@ -70,8 +70,8 @@ def _shipped() -> Calibration:
 def _read(name: str) -> Calibration:
     path = Path(name)
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InvalidInputError("calibration_file", name, f"a file of at most {_MOST_BYTES} bytes")
+        if path.stat().st_size > _MAX_BYTES:
+            raise InvalidInputError("calibration_file", name, f"a file of at most {_MAX_BYTES} bytes")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         allowed = f"a readable file of `recall-loop calibrate`, {DEFAULT} or {IDENTITY}"
@@ -91,17 +91,17 @@ def _parsed(text: str, name: str) -> Calibration:
 
 # The settings that a context may override; the store's path and the tenant are read where they are needed.
 _CONTEXT_SETTINGS = (Context.model_fields.keys() & Settings.model_fields.keys()) - {"store_path", "tenant", "embedder"}
-# Clients of models that callers hand in or name in their context.
+# Most clients for models that callers pass or name in their context.
 _MAX_CHAT_CLIENTS = 32
 
 
 @dataclass
 class GraphResources:
-    """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
+    """The store and settings bound by `build_graph`; stores named by path are opened once and kept.
 
-    A store that is opened here is opened for reading only, so that it takes no writer lock; it is opened for writing
-    where runs are captured, or where the resources are `writable`, which also creates the settings' own store. Until
-    somebody has created that, its readers find nothing.
+    A store is opened here for reading only, so that it takes no writer lock. It is opened for writing if runs are
+    captured, or if the resources are `writable`, which also creates the store of the settings. Until somebody creates
+    that store, its readers find nothing.
     """
 
     store: MemoryStore | None
@@ -114,7 +114,7 @@ class GraphResources:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Check what the caller handed in.
+        """Check the caller's arguments.
 
         Raises:
             InvalidInputError: `store` is no store, `llm` no chat model of LangChain's, or `parts` no parts.
@@ -131,10 +131,10 @@ class GraphResources:
 
     @cached_property
     def calibration(self) -> Calibration:
-        """The mapping from what a run measured to a probability; the shipped one unless the settings name another.
+        """The mapping from a run's signals to a probability; the shipped one unless the settings name another.
 
         Raises:
-            InvalidInputError: the file can't be read, or holds no mapping.
+            InvalidInputError: the file can't be read, or has no mapping.
         """
         return load_calibration(self.settings.calibration_file)
 
@@ -142,8 +142,8 @@ class GraphResources:
         """Return the context's store, else the given or the bound one, else the settings', else an empty one in memory.
 
         Raises:
-            StoreError: the path holds no store, or one that can't be read.
-            InvalidInputError: the context names an embedder for the store that is bound, or one that isn't known.
+            StoreError: there is no store at the path, or it can't be read.
+            InvalidInputError: the context names an embedder for the bound store, or an unknown embedder.
         """
         bound = self.store if given is None else given
         if bound is not None and context.store_path is None:
@@ -158,7 +158,7 @@ class GraphResources:
         return self._opened.get((path, embedder), lambda: self._open(path, embedder))
 
     def _store_or_none_yet(self, context: Context, given: MemoryStore | None) -> tuple[MemoryStore, str | None]:
-        """Return the store of a run, and the words for a result where it stands for one that isn't there yet."""
+        """Return the store of a run, and a message for the result if it replaces one that doesn't exist yet."""
         try:
             return self.store_for(context, given), None
         except NoStoreError as error:
@@ -172,20 +172,20 @@ class GraphResources:
         if not path:
             return MemoryStore.in_memory_from_settings(self.settings, embedder=embedder)
         read_only = not (self.writable or self.settings.capture_runs)
-        # A caller's path must hold one already.
+        # There must already be a store at a caller's path.
         create = not read_only and path == self.settings.store_path
         store = MemoryStore.from_settings(self.settings, path, embedder=embedder, create=create, read_only=read_only)
-        if not store.read_only:  # nobody else can close it: with its graph, or at the end of the process
+        if not store.read_only:  # closed with its graph, or at the end of the process: nobody else can
             weakref.finalize(self, store.close)
         return store
 
     def settings_for(self, context: Context) -> Settings:
-        """Return the settings with the context's own over them."""
+        """Return the settings, overridden by those of the context."""
         chosen = {name: getattr(context, name) for name in _CONTEXT_SETTINGS}
         given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         settings = settings_for_model(self.settings, context.llm_model, context.llm_base_url)
         if given.get("llm_base_url", settings.llm_base_url) != settings.llm_base_url:
-            given["llm_api_key"] = None  # the operator's key isn't sent to an address that a caller names
+            given["llm_api_key"] = None  # the operator's key isn't sent to a caller's address
         return settings.model_copy(update=given) if given else settings
 
     def chat_client_for(
@@ -193,18 +193,18 @@ class GraphResources:
     ) -> ChatClient | None:
         """Return the client of the context's language model, else of the given or the bound one, else the settings'.
 
-        None where there is none. `settings` are those of the context. Clients are kept: they know what their endpoint
-        can do.
+        None if there is none. `settings` are those of the context. Clients are kept: they know the capabilities of
+        their endpoint.
 
         Raises:
-            InvalidInputError: the context names an address and nobody a model, or a model that has no address; a model
-                can't be made by its name.
+            InvalidInputError: the context names an address without a model, or with a model that takes no address; or
+                no model can be made by its name.
         """
         bound = self.llm if given is None else given
         model = bound if context.llm_model is None else None
         if context.llm_base_url and provider_of(settings.llm_model, context.llm_base_url) != OPENAI:
-            # The provider's own class would send its key from the environment there.
-            allowed = "none beside provider:model; a context names addresses of OpenAI's protocol only"
+            # The provider's own class would send the environment's key to that address.
+            allowed = "none with provider:model; a context names addresses of OpenAI's protocol only"
             raise InvalidInputError("llm_base_url", context.llm_base_url, allowed)
         if context.llm_base_url is not None and (model is not None or settings.llm_model is None):
             raise InvalidInputError("llm_base_url", context.llm_base_url, "a URL together with llm_model")
@@ -212,7 +212,7 @@ class GraphResources:
             return None
         if isinstance(model, str):
             settings, model = settings_for_model(settings, model), None
-        # A client holds its model, so that no other model gets its id while the client is kept.
+        # A client keeps its model alive, so that no other model can have its id meanwhile.
         key = (settings.llm_model, settings.llm_base_url) if model is None else id(model)
         with self._lock:
             if key not in self._chat_clients:
@@ -222,7 +222,7 @@ class GraphResources:
             return self._chat_clients[key]
 
     def run(self, state: AgentState, runtime: Runtime[Any]) -> RunContext:
-        """Return the run on its way: the one that this call of the graph began, else made from the state."""
+        """Return the current run: the one that this call of the graph began, else one made from the state."""
         holder = current_holder()
         if holder.run is None:
             request = RetrieveRequest.model_validate(state["request"])
@@ -233,11 +233,11 @@ class GraphResources:
     def run_for(
         self, request: RetrieveRequest, reference_time: datetime, context: Context, facets: list[Facet] | None = None
     ) -> RunContext:
-        """Return the run of a request in which no bound is left open; `facets` = those of the state, if it has any.
+        """Return the run of a complete request; `facets` are those of the state, if it has any.
 
         Raises:
-            InvalidInputError: the context names an address of a language model, and nobody a model.
-            StoreError: the path of the context holds no store, or that of the settings one that can't be read.
+            InvalidInputError: the context names an address of a language model, but no model is named.
+            StoreError: there is no store at the context's path, or the one at the settings' path can't be read.
         """
         inputs = current_holder().inputs
         settings = self.settings_for(context)
@@ -265,8 +265,8 @@ class GraphResources:
 def resolve_context(runtime: Runtime[Any]) -> Context:
     """Return the run's context, whatever the caller's graph carries."""
     given: object = runtime.context
-    if isinstance(given, Mapping):  # LangGraph has validated our own by now: this one is a parent graph's
+    if isinstance(given, Mapping):  # a parent graph's: LangGraph has already validated our own
         given = {name: given[name] for name in Context.model_fields if given.get(name) is not None}
-    elif is_plain_value(given):  # so is this one
+    elif is_plain_value(given):  # also a parent graph's
         given = None
     return Context.resolve(given, get_config().get("configurable"))

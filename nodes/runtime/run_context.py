@@ -1,4 +1,4 @@
-"""The context of one run, shared by its nodes, and the parts that measurements may replace."""
+"""The context of one run, shared by its nodes, and the functions that measurements may replace."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.evidence.statements import (
     as_evidence,
+    first_person_text,
     put_asked_first,
     put_asked_person_first,
     put_statements_first,
     states_something,
-    told_text,
     without_lines,
 )
 from recall_loop.policy.facts.persons.asked_persons import AskedPerson, asked_by_name, asked_person, known_author
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RetrievalParts:
-    """Which functions a retrieval is made of; the defaults are the product's own.
+    """The functions that a retrieval uses; the defaults are the product's own.
 
     Attributes:
-        planning: how queries are made.
+        planning: the functions that make queries.
         search: searches several queries, as `search_many` does.
     """
 
@@ -64,23 +64,23 @@ class RetrievalParts:
 
 
 DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
-# What of an entry decides which part of it is evidence.
+# The fields of an entry that decide which part of it is evidence.
 _EvidenceField = Literal["record", "window", "alignment", "similarity"]
-# How like a question for nothing but a time what is from that time counts: no word of it could be.
-# Characters in which a text says what its teller does.
+# Characters of a text in which exchanged roles are looked for.
 _OPENING = 200
-_WHATEVER_WAS_ASKED = [0.6, 0.6, 0.6]
+# Alignment with a question about any event or duty, which a record can answer without sharing a word.
+_OPEN_QUESTION_ALIGNMENT = [0.6, 0.6, 0.6]
 _EVIDENCE: tuple[_EvidenceField, ...] = ("record", "window", "alignment", "similarity")
 
 
 @dataclass
 class RunContext:
-    """One request as every node sees it, and what the nodes have worked out already.
+    """One request as every node sees it, and the results that the nodes have computed so far.
 
-    All of it is a pure function of the state: made again, as after a resume in another process, a run gives the same
-    result. It ends with its run, so no text outlasts the request that read it. `missing_store` says that `store` is an
-    empty one in place of one that isn't there yet; `long_texts` are by record id the texts of which the pool has only a
-    passage.
+    All of it is a pure function of the state: rebuilt, as after a resume in another process, a run gives the same
+    result. It ends with its run, so no text is kept longer than the request that read it. `missing_store` says that
+    `store` is an empty one in place of one that doesn't exist yet; `long_texts` has, by record id, the texts of which
+    the pool has only a passage.
     """
 
     request: RetrieveRequest
@@ -118,7 +118,7 @@ class RunContext:
 
     @cached_property
     def terms(self) -> frozenset[str]:
-        """The stems of the question, which snippets should show."""
+        """The stems of the question, for choosing snippets."""
         return query_terms(self.question.text)
 
     @cached_property
@@ -126,18 +126,18 @@ class RunContext:
         return FacetMatcher(self.facets, self.question)
 
     def ranked(self, state: AgentState) -> list[RankedEntry]:
-        """Return all entries of the pool, best first. The pool grows only where the iteration is counted up."""
+        """Return all entries of the pool, best first. The pool grows only when the iteration number does."""
         if self._ranking is None or self._ranking[0] != state["iteration"]:
             entries, question = state["evidence_pool"].values(), self.question
-            self._note_asked_person(entries)
+            self._update_asked_person(entries)
             people = question.name_terms if question.listed else None
             ranked = rank_entries(
                 entries, self.settings, self.reference_time, question.text, question.event_times, people
             )
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
-            ranked = put_asked_person_first(ranked, self.tells_of_another, self._is_on_matter)
-            ranked = put_asked_first(ranked, self._is_whatever_was_asked)
+            ranked = put_asked_person_first(ranked, self.is_about_another, self._is_on_matter)
+            ranked = put_asked_first(ranked, self._answers_open_question)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -158,7 +158,7 @@ class RunContext:
         return marked
 
     def states(self, entry: PoolEntry) -> bool:
-        """Return whether a record states anything; where the question asks what was asked, any does (LIVE-2)."""
+        """Return whether a record states anything; every record does if the question asks what was asked (LIVE-2)."""
         if self.question.about_questions:
             return True
         text, stating = self._stating.get(entry["key"], ("", False))
@@ -170,8 +170,8 @@ class RunContext:
     def _answers(self, entry: PoolEntry) -> bool:
         return holds_asked_kind(self.question, entry)
 
-    def _note_asked_person(self, entries: Iterable[PoolEntry]) -> None:
-        """Note whom the question is about, where somebody else's statement is plainly no answer; or of what thing."""
+    def _update_asked_person(self, entries: Iterable[PoolEntry]) -> None:
+        """Update the asked person and whether the question's identifiers are known; a change clears cached results."""
         asked = self._find_asked_person(entries)
         known = any(has_asked_identifier(self.question, each["record"]) and self.states(each) for each in entries)
         if asked != self._asked_person or known != self._knows_identifier:
@@ -181,39 +181,39 @@ class RunContext:
 
     def _find_asked_person(self, entries: Iterable[PoolEntry]) -> AskedPerson | None:
         question = self.question
-        # "I" refers to nobody that was talked of before.
+        # "I" refers to nobody mentioned before.
         names = set(question.names).difference(question.referents)
         named = [name for name in names if not is_person_word(name, question.language)]  # "Dad" is a relative
         asks_person = question.asked is AnswerKind.PERSON and asked_own_name(question.text) is None
         if question.about_questions or asks_person:
             return None
         if named:
-            (name, *others), told = named, (told_text(entry["record"]) for entry in entries)
-            return None if others else asked_by_name(question.text, question.language, name, told)
-        asked = asked_person(question.text, question.language, counts=question.asked is AnswerKind.NUMBER)
+            (name, *others), texts = named, (first_person_text(entry["record"]) for entry in entries)
+            return None if others else asked_by_name(question.text, question.language, name, texts)
+        asked = asked_person(question.text, question.language, asks_number=question.asked is AnswerKind.NUMBER)
         return asked and replace(asked, author=known_author(self.request.question.author, entries))
 
-    def tells_of_another(self, entry: PoolEntry) -> bool:
-        """Tell whether a record is about somebody else than the question, or about another thing than it names."""
+    def is_about_another(self, entry: PoolEntry) -> bool:
+        """Tell whether a record is about another person or thing than the question."""
         if lacks_identifier(self.question, entry, known=self._knows_identifier):
             return True
         record, question = entry["record"], self.question
-        if question.kind.telling is not None and not question.kind.told_in(record["text"]):
+        if question.kind.statement_pattern is not None and not question.kind.stems_if_mentioned(record["text"]):
             return True
         asks_who = question.asked is AnswerKind.PERSON
-        if asks_who and has_exchanged_roles(question.text, question.language, told_text(record)[:_OPENING]):
+        if asks_who and has_exchanged_roles(question.text, question.language, first_person_text(record)[:_OPENING]):
             return True
         asked = self._asked_person
-        if asked is None or asked.said(entry):
+        if asked is None or asked.owns_record(entry):
             return False
-        return asked.is_not_of(told_text(record)) or asked.is_by_another(record.get("author"), record["text"])
+        return asked.rules_out(first_person_text(record)) or asked.is_by_another(record.get("author"), record["text"])
 
-    def _is_whatever_was_asked(self, entry: PoolEntry) -> bool:
+    def _answers_open_question(self, entry: PoolEntry) -> bool:
         question = self.question
-        asks_duty = question.kind.telling is not None
-        if not (asks_duty or question.asks_for_times_alone) or not self.states(entry):
+        asks_duty = question.kind.statement_pattern is not None
+        if not (asks_duty or question.asks_only_about_times) or not self.states(entry):
             return False
-        if asks_duty and self.tells_of_another(entry):
+        if asks_duty and self.is_about_another(entry):
             return False
         if asks_duty and not question.event_times:
             return True
@@ -221,41 +221,41 @@ class RunContext:
 
     def _is_on_matter(self, entry: PoolEntry) -> bool:
         asked = self._asked_person
-        told = asked is not None and asked.is_told_name(told_text(entry["record"]))
-        return told or bool(self.supported_facets(entry))
+        states_name = asked is not None and asked.states_asked_name(first_person_text(entry["record"]))
+        return states_name or bool(self.supported_facets(entry))
 
     def is_evidence(self, entry: PoolEntry) -> bool:
-        """Tell whether a record may be evidence for whom the question is about (CONF-3)."""
-        return self.states(entry) and not self.tells_of_another(entry)
+        """Tell whether a record may be evidence about the person in the question (CONF-3)."""
+        return self.states(entry) and not self.is_about_another(entry)
 
     def evidence(self, entry: PoolEntry) -> PoolEntry:
-        """Return a record with only what is evidence in it."""
+        """Return a record reduced to its evidence."""
         if self.question.about_questions:
             return entry
         read, stated = self._stated.get(entry["key"], (None, None))
         if read is None or stated is None or any(read[name] is not entry[name] for name in _EVIDENCE):
-            read, stated = self._stated[entry["key"]] = (entry, self._stated_of_asked(entry))
+            read, stated = self._stated[entry["key"]] = (entry, self._find_evidence(entry))
         if stated is read:
             return entry
         kept: dict[str, Any] = {name: stated[name] for name in _EVIDENCE}
         return {**entry, **kept}  # type: ignore[typeddict-item]
 
-    def _stated_of_asked(self, entry: PoolEntry) -> PoolEntry:
+    def _find_evidence(self, entry: PoolEntry) -> PoolEntry:
         asked = self._asked_person
-        if asked is not None and asked.is_told_name(told_text(entry["record"])):
-            told = with_plain_name(told_text(entry["record"]))
-            return {**entry, "record": {**entry["record"], "text": told}}
+        if asked is not None and asked.states_asked_name(first_person_text(entry["record"])):
+            text = with_plain_name(first_person_text(entry["record"]))
+            return {**entry, "record": {**entry["record"], "text": text}}
         stated = as_evidence(entry, self.terms, self._answers)
-        if self._is_whatever_was_asked(entry):
-            return {**stated, "alignment": _WHATEVER_WAS_ASKED, "similarity": _WHATEVER_WAS_ASKED[0]}
-        if asked is None or asked.said(entry):
+        if self._answers_open_question(entry):
+            return {**stated, "alignment": _OPEN_QUESTION_ALIGNMENT, "similarity": _OPEN_QUESTION_ALIGNMENT[0]}
+        if asked is None or asked.owns_record(entry):
             return stated
         if entry["record"].get("author"):
             stated = without_lines(stated, asked.is_line_by_another)
-        return without_lines(stated, lambda line: asked.is_not_of(told_text({**entry["record"], "text": line})))
+        return without_lines(stated, lambda line: asked.rules_out(first_person_text({**entry["record"], "text": line})))
 
     def misleads(self, entry: PoolEntry) -> bool:
-        """Tell whether a record was found by an event that tells nothing of the state that is asked for."""
+        """Tell whether a record was found by an event that doesn't imply the state in question."""
         return self._matcher.misleads(self.evidence(entry))
 
     def supported_facets(self, entry: PoolEntry) -> frozenset[int]:
@@ -269,7 +269,7 @@ class RunContext:
 
 @dataclass(frozen=True)
 class RunInputs:
-    """Inputs that `retrieve` hands to a run besides the graph's own: objects that no checkpoint could hold.
+    """Inputs that `retrieve` passes to a run besides the graph's own: objects that can't be in a checkpoint.
 
     Raises:
         InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
@@ -288,8 +288,8 @@ class RunInputs:
 class RunHolder:
     """Holds the context of one call of the graph, from its first node to its last.
 
-    A call that is resumed, in this process or another, begins with an empty holder: the context is made of the state.
-    Child graphs that run in parallel are calls of their own.
+    A resumed call, in this process or another, begins with an empty holder: the context is made from the state.
+    Child graphs that run in parallel are separate calls.
     """
 
     inputs: RunInputs | None = None
@@ -297,7 +297,7 @@ class RunHolder:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Let the nodes that work inside of the block find this holder."""
+        """Make this the current holder for nodes that run inside the block."""
         token = _current.set(self)
         try:
             yield
@@ -309,5 +309,5 @@ _current: ContextVar[RunHolder | None] = ContextVar("recall_loop_run", default=N
 
 
 def current_holder() -> RunHolder:
-    """Return the holder of the call that this code works for; an empty one outside of a call."""
+    """Return the holder of the current call; an empty one outside of a call."""
     return _current.get() or RunHolder()

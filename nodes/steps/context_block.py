@@ -1,4 +1,4 @@
-"""Recalled facts as text: the context block, and the message that brings it into a conversation (LIVE-5)."""
+"""Recalled facts as text: the context block, and the message that adds it to a conversation (LIVE-5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.types import Role, StopReason
 from recall_loop.text.words.snippets import estimate_tokens
 
-# Two recalls of one turn that differ in anything else have a message each.
+# Two recalls of one turn that differ in any other field have separate messages.
 _NOT_RECALLED = {"id", "messages", "write_answer", "debug"}
 _NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
 _NOTHING_BEFORE_FAILURE = "(the search failed midway: whether memory holds something relevant is unknown)"
@@ -30,9 +30,9 @@ _NOTHING_FOUND = "No memories were found for the last question."
 def render_context(
     run: RunContext, ranked: Sequence[RankedEntry], whole: Sequence[RankedEntry], confidence: str, stop: str
 ) -> str:
-    """Return the context block within the token budget; empty without facts. `whole` are the facts to be shown.
+    """Return the context block within the token budget; empty without facts. `whole` has the facts with full texts.
 
-    Facts below the floor, and what states nothing, are left out; where nothing else is left the block says so (LIVE-5).
+    Facts below the floor, and records that state nothing, are left out; if none is left, the block says so (LIVE-5).
     """
     if not ranked:
         return ""
@@ -52,15 +52,15 @@ def render_context(
 
 
 def _block(result: Mapping[str, Any]) -> str:
-    """Return the context block; where it is empty, why."""
+    """Return the context block, or the reason if it is empty."""
     failed = result["stop"]["reason"] == StopReason.TOOL_FAILURE
     return str(result["context"]) or (NOT_SEARCHED_TEXT if failed else _NOTHING_FOUND)
 
 
 def recall_message(messages: Sequence[AnyMessage], result: Mapping[str, Any], request: RetrieveRequest) -> HumanMessage:
-    """Return the context block as a message whose id is the same each time a node recalls a turn by one request.
+    """Return the context block as a message; its id is the same whenever a node recalls a turn with the same request.
 
-    A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing (GRAPH-2).
+    A turn is identified by its question, so messages that an agent's own steps append meanwhile don't matter (GRAPH-2).
     """
     others = [message for message in messages if not is_recall_block(message)]
     question = next((message for message in reversed(others) if chat_role(message) == Role.USER), others[-1])
@@ -76,6 +76,6 @@ def recall_message(messages: Sequence[AnyMessage], result: Mapping[str, Any], re
 
 
 def _node_path() -> list[str]:
-    """Return the names of the nodes, of all graphs around this one, as which it runs; they are the same in a retry."""
+    """Return the node names of this run in all enclosing graphs; they are the same in a retry."""
     namespace = str(get_config().get("configurable", {}).get("checkpoint_ns") or "")
     return [part.partition(":")[0] for part in namespace.split("|")[:-1]]

@@ -18,12 +18,12 @@ _log = logging.getLogger(__name__)
 
 
 def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext) -> list[RankedEntry]:
-    """Return the facts with corrections above what they correct; as they are where the store can't be read.
+    """Return the facts with corrections above the corrected ones; unchanged if the store can't be read.
 
-    Nothing more is searched for: a correction that neither the question nor a variant of it finds has hardly a word in
-    common with what it corrects, so that no search by that would find it either.
+    No further search is made: a correction that neither the question nor a variant of it finds has hardly a word in
+    common with the corrected fact, so a search with that wouldn't find it either.
     """
-    folded = {name for item in ranked for name, _ in item.entry["said"][1:]}  # what says the same corrects nothing
+    folded = {name for item in ranked for name, _ in item.entry["said"][1:]}  # repeats correct nothing
     found = [item for item in run.ranked(state) if item.id not in folded]
     moment = asked_moment(run.question, run.reference_time, datetime.now(UTC))
     try:
@@ -35,7 +35,7 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
 
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:
-    """Return the rarity of words; the store is asked only once two statements have something in common."""
+    """Return the rarity of words; the store is read only once two statements have something in common."""
 
     def count() -> tuple[Mapping[str, int], int]:
         view = run.store.view(run.scope)

@@ -17,7 +17,7 @@ from recall_loop.policy.planning.member_queries import (
     kind_words,
     stems_by_word,
     words_in_memory,
-    words_not_told,
+    words_not_mentioned,
     words_to_look_up,
 )
 from recall_loop.policy.planning.refinement import (
@@ -81,7 +81,7 @@ def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: s
 
 
 def _refinement(state: AgentState, run: RunContext) -> Refinement:
-    """Return what a refinement changes, beside its queries, and why."""
+    """Return a refinement's changes besides its queries, and its reasons."""
     pool, settings = state["evidence_pool"], run.settings
     reasons = refine_reasons(state["tool_calls"], pool, state["new_facts_last_iteration"], settings)
     best = max((entry["similarity"] for entry in pool.values()), default=0.0)
@@ -90,12 +90,12 @@ def _refinement(state: AgentState, run: RunContext) -> Refinement:
 
 
 def _corrected_question(run: RunContext) -> str | None:
-    """Return the question with words of readable records in place of likely misspellings; None without any."""
+    """Return the question with likely misspellings replaced by words of readable records; None if there are none."""
     view, asked = run.store.view(run.scope), run.question.text
     try:
         whole = view.derived_from_vocabulary(SpellingVocabulary)
         known = corrected_query(asked, ReadableVocabulary(whole, view.frequency_within), SPELLING_LEVEL)
-    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
+    except StoreError as error:  # the search that follows also fails: it retries, counts and reports it
         log_failure(_log, "spelling not checked", error)
         return None
     return likely_slips(asked, known)
@@ -111,14 +111,14 @@ def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> lis
     view = run.store.view(Scope(tenant=run.request.tenant))
     try:
         frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
-    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
+    except StoreError as error:  # the search that follows also fails: it retries, counts and reports it
         log_failure(_log, "no bridges", error)
         return []
     return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
 
 
 def _member_words(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[str]:
-    """Return words for further members of the asked kind: those in records in scope that weren't looked up yet."""
+    """Return words in the scope's records for further members of the asked kind that weren't looked up yet."""
     known = kind_words(run.question)
     if not known or not ranked:
         return []
@@ -127,10 +127,10 @@ def _member_words(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -
     view = run.store.view(run.scope)
     try:
         frequencies, rows = view.frequency_within(frozenset().union(*words.values())), view.count()
-    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
+    except StoreError as error:  # the search that follows also fails: it retries, counts and reports it
         log_failure(_log, "no members looked up", error)
         return []
-    return words_not_told(words_in_memory(words, frequencies, rows), ranked, run.question.language)
+    return words_not_mentioned(words_in_memory(words, frequencies, rows), ranked, run.question.language)
 
 
 def _event(state: AgentState, planned: PlanningResult) -> QueriesPlanned:

@@ -14,7 +14,7 @@ from recall_loop.state.result import RetrieveResult
 
 
 def capture_finished_run(state: AgentState, run: RunContext, result: Mapping[str, Any]) -> str | None:
-    """Store the run that has just ended; return the warning where that fails, which doesn't harm the result."""
+    """Store the run that has just ended; return a warning if that fails, which doesn't affect the result."""
     if not run.settings.capture_runs:
         return None
     names = RetrieveResult.model_fields

@@ -79,7 +79,7 @@ def _evidence(ranked: Sequence[RankedEntry], run: RunContext, entries: Collectio
     What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
     Nor is what memory held when the same was asked in vain; `entries` are the pool.
     """
-    of_another = {item.id for item in ranked if run.tells_of_another(item.entry)}
+    of_another = {item.id for item in ranked if run.is_about_another(item.entry)}
     stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
     if not run.question.about_questions:
         moments = last_unanswered(entries)

@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 def select_facts(state: AgentState, run: RunContext, most: int) -> list[RankedEntry]:
-    """Rank globally, fold messages into the facts drawn from them, and cut only then.
+    """Rank globally, fold messages into the facts drawn from them, and then cut.
 
-    A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
+    A search keeps records that are similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
     ranking = run.ranked(state)
     if run.ordered is None or run.ordered[0] is not ranking:
@@ -38,7 +38,7 @@ def _order_facts(state: AgentState, run: RunContext) -> list[RankedEntry]:
 
 
 def _demote_superseded(ranked: list[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Put messages that said what has been superseded behind the facts that hold now."""
+    """Rank messages that stated a superseded fact below the facts that hold now."""
     facts = fact_ids(ranked)
     try:
         found = run.store.superseded_sources(run.scope, facts) if facts else {}

@@ -1,4 +1,4 @@
-"""Texts that the result needs from the store besides the pool: sources not found by the loop, full long texts."""
+"""Texts that the result needs from the store besides the pool: sources not found by the loop, and full long texts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _log = logging.getLogger(__name__)
 
 
 def read_sources(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Read the sources that the returned facts name and the loop didn't find, as far as the scope allows."""
+    """Read the sources of the returned facts that the loop didn't find, as far as the scope allows."""
     found = _read(unread_source_ids(ranked), run)
     records = {record.id: record.model_dump(mode="json", exclude={"attributes", "blocks"}) for record in found}
     return attach_sources(ranked, records, run.terms)
 
 
-def with_whole_texts(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the entries with their whole texts, of which the pool has a passage where they are long (SEARCH-8).
+def with_full_texts(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
+    """Return the entries with their full texts; of long ones the pool has only a passage (SEARCH-8).
 
-    What has been deleted since, or can't be read, keeps its passage.
+    An entry that has been deleted since, or can't be read, keeps its passage.
     """
     cut = [item.id for item in ranked if len(item.entry["record"]["text"]) == READ_CHARACTERS]
-    # Where a run was resumed, what was found before is read once more.
+    # In a resumed run, texts found before are read once more.
     missing = [name for name in cut if name not in run.long_texts]
     texts = run.long_texts | {record.id: record.text for record in _read(missing, run)}
     return [_with_text(item, texts[item.id]) if item.id in texts else item for item in ranked]

@@ -21,8 +21,8 @@ from recall_loop.policy.confidence.told_properties import (
 from recall_loop.policy.evidence.coverage import entry_terms, states_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, prices_in, shared_words
-from recall_loop.policy.facts.persons.told_persons import person_beside
-from recall_loop.policy.question.amounts import counts, counts_beside_times, has_number, tells_amount
+from recall_loop.policy.facts.persons.mentioned_persons import relation_of_name
+from recall_loop.policy.question.amounts import has_number, has_quantity, has_quantity_besides_times, states_amount
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -91,7 +91,7 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     language = question.language
     if PRICE in find_topics(asked, language) or prices_in(asked, language) or asks_to_pay(question.text, language):
         return any(_tells_price(each, question) for each in (text, *beside))
-    return tells_amount(text) or any(map(counts, beside))
+    return states_amount(text) or any(map(has_quantity, beside))
 
 
 def _lines_on_the_matter(question: AnalysedQuestion, entry: PoolEntry) -> list[str]:
@@ -153,7 +153,7 @@ def _tells_price(text: str, question: AnalysedQuestion) -> bool:
     language = text_language(text)
     if has_money(text, language):
         return True
-    if not counts_beside_times(text):
+    if not has_quantity_besides_times(text):
         return False
     left, asked = words(without_times(without_counted(text, language))), {*stems(question.text)}
     numbers = {*filter(has_number, words(question.text))}
@@ -191,4 +191,4 @@ def _may_be_place(name: str, text: str, question: AnalysedQuestion) -> bool:
     if {*parts} <= {*words(question.text)}:
         return False
     at = found.index(parts[0]) if parts and parts[0] in found else None
-    return at is None or not person_beside(found, at, language, person_words()[language])
+    return at is None or not relation_of_name(found, at, language, person_words()[language])

@@ -29,7 +29,7 @@ def leaves_open_which(question: AnalysedQuestion, text: str) -> bool:
     """
     language = question.language
     noun = asked_noun(question.text, language) if question.asked is None and language != CHINESE else None
-    if noun is None or text_language(text) != language or question.kind.told_in(text):
+    if noun is None or text_language(text) != language or question.kind.stems_if_mentioned(text):
         return False
     wanted = stem(noun, language)
     told = [part for part in sentences_of(without_times(text)) if wanted in stems(part, language)]

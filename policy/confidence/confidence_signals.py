@@ -126,7 +126,7 @@ class _SignalInputs:
     def own_terms(self) -> list[frozenset[str]]:
         """The stems of each fact's own text, and of the asked kind where it names something of it."""
         kind = self.question.kind
-        return [entry_terms(item.entry) | kind.told_in(item.entry["record"]["text"]) for item in self.ranked]
+        return [entry_terms(item.entry) | kind.stems_if_mentioned(item.entry["record"]["text"]) for item in self.ranked]
 
     @cached_property
     def window_terms(self) -> list[frozenset[str]]:
@@ -232,14 +232,14 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
 def _alignment(question: AnalysedQuestion, entry: PoolEntry) -> Sequence[float]:
     """Return how well a fact matches the question, as if that had the word for what the fact names of its kind."""
     alignment = entry["alignment"] or (0.0, 0.0, 0.0)
-    if not question.kind.told_in(entry["record"]["text"]):
+    if not question.kind.stems_if_mentioned(entry["record"]["text"]):
         return alignment
     return [min(value + more, 1.0) for value, more in zip(alignment, _MEMBER_ALIGNMENT, strict=True)]
 
 
 def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
     if question.asked is None:
-        return float(bool(question.kind.told_in(entry["record"]["text"])))
+        return float(bool(question.kind.stems_if_mentioned(entry["record"]["text"])))
     return 1.0 if states_answer(question.asked, entry, {*stems(question.text)}) else -1.0
 
 

@@ -22,7 +22,7 @@ from recall_loop.policy.confidence.asked_properties import (
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import place_words, shared_words
-from recall_loop.policy.facts.persons.told_persons import told_relatives
+from recall_loop.policy.facts.persons.mentioned_persons import mentioned_relatives
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.names.introductions import asked_own_name, tells_own_name
@@ -122,7 +122,7 @@ def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -
 def _is_relatives(wanted: AskedProperty, subject: Set[str], entry: PoolEntry) -> bool:
     """Tell whether a record tells of a relative where somebody else is asked about ("my landlord's number")."""
     text = entry["record"]["text"]
-    return wanted in _PERSONAL and bool(subject) and bool(told_relatives(text, text_language(text)) - {None})
+    return wanted in _PERSONAL and bool(subject) and bool(mentioned_relatives(text, text_language(text)) - {None})
 
 
 def tells_anywhere(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:

@@ -14,18 +14,18 @@ from datetime import datetime, timedelta
 
 from recall_loop.policy.evidence.later_statements import LaterStatements, latest_on_matter
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.evidence.statements import told_text
+from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
 from recall_loop.policy.facts.corrections import (
     Correction,
     may_correct,
     question_terms,
     relevant_statements,
-    voice,
+    speaker_key,
 )
 from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.supersession import said_before
-from recall_loop.policy.facts.wording import asks_of_the_past, is_in_past_tense
+from recall_loop.policy.facts.wording import asks_about_past, is_in_past_tense
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -57,9 +57,9 @@ class AskedMoment:
 
 def asked_moment(question: AnalysedQuestion, reference: datetime, now: datetime) -> AskedMoment:
     """Return which moment a question asks about; `reference` is its now, `now` the clock's."""
-    past = asks_of_the_past(question.text)
+    past = asks_about_past(question.text)
     told = past or is_in_past_tense(question.text)
-    any_time = question.asks_for_times_alone  # "what did I do on Thursday?"
+    any_time = question.asks_only_about_times  # "what did I do on Thursday?"
     known = (time for time in question.event_times if any_time or time.kind in _PERIODS)
     times = [time for time in known if time.end <= reference]
     ends = [time.end for time in times if told or not _is_rather_to_come(time, reference)]
@@ -77,7 +77,7 @@ def _is_rather_to_come(time: TimeExpression, reference: datetime) -> bool:
 def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:
     """Return the words of the best entries' statements that the question may be about; their rarity is needed."""
     asked = question_terms(question)
-    texts = [told_text(item.entry["record"]) for item in ranked[:CORRECTED_DEPTH] if item.kind in _KINDS]
+    texts = [first_person_text(item.entry["record"]) for item in ranked[:CORRECTED_DEPTH] if item.kind in _KINDS]
     return frozenset(
         term for text in texts for statement in relevant_statements(text, asked) for term in statement.terms
     )
@@ -213,7 +213,7 @@ def _confirmed(
         return None
     for name, (by, _) in found.items():
         older, newer = (everything[each].entry["record"] for each in (name, by))
-        later = voice(record) != voice(newer) and said_before(newer, record)
+        later = speaker_key(record) != speaker_key(newer) and said_before(newer, record)
         if later and merely_confirms(older["text"], newer["text"], record["text"]):
             return name
     return None
@@ -267,14 +267,14 @@ def _earlier(
     A question about the past itself says that something else was so before, so that less evidence is needed.
     """
     known = [item for item in best if item.id in everything]
-    newest = relevant_statements(told_text(known[0].entry["record"]), asked) if known else ()
+    newest = relevant_statements(first_person_text(known[0].entry["record"]), asked) if known else ()
     if not any(statement.marks for statement in newest):
         return {}
     matter = asked.union(*(statement.terms for statement in newest))
     newer = known[0].entry["record"]
     for item in known[1:]:
         record = item.entry["record"]
-        told = relevant_statements(told_text(record), asked)
+        told = relevant_statements(first_person_text(record), asked)
         if may_correct(record, newer) and any(statement.terms & matter for statement in told):
             return {known[0].id: item.id}
     return {}

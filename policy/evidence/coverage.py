@@ -33,7 +33,7 @@ from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.text.names.identifiers import other_spellings, spelt_apart
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import says_when
-from recall_loop.text.words.languages import ENGLISH, going_words
+from recall_loop.text.words.languages import ENGLISH, motion_verbs
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import index_stems, stem_line, stems, words
@@ -64,7 +64,7 @@ def extract_facets(question: AnalysedQuestion) -> list[Facet]:
     facets = [_facet(name, NAME, language) for name in question.names]
     asked = words(question.text)
     verbs = {first: f"{first} {second}" for first, second in pairwise(asked) if second in _PREPOSITIONS}
-    going = going_words(language)
+    going = motion_verbs(language)
     phrases = [phrase for phrase in question.phrases if not going.issuperset(words(phrase))] or question.phrases
     facets += [_facet(phrase, PHRASE, language, question.table, verbs) for phrase in phrases]
     facets += [_facet(time.text, TIME, language) for time in question.times]
@@ -100,7 +100,7 @@ def _facet(
 
 def _matter(phrase: str, terms: list[str], language: str) -> list[str]:
     """Return the stems of a phrase but for those of a verb of going beside another word."""
-    going = {stem(word, language) for word in words(phrase) if word in going_words(language)}
+    going = {stem(word, language) for word in words(phrase) if word in motion_verbs(language)}
     return [term for term in terms if term not in going] or terms
 
 
@@ -208,8 +208,8 @@ class FacetMatcher:
         return self._events.misleads(left, entry["record"]["text"])
 
     def _worded(self, window: frozenset[str], entry: PoolEntry) -> set[int]:
-        told = self._kind.told_in(entry["record"]["text"])
-        if self._kind.telling is not None:
+        told = self._kind.stems_if_mentioned(entry["record"]["text"])
+        if self._kind.statement_pattern is not None:
             return set(self._all_phrases) if told else set()  # "I hate shopping" tells nothing to buy
         window = window | told
         return {index for index, facet in self._phrases if _has_phrase(facet, window, entry)}

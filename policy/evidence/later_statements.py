@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.evidence.statements import told_text
+from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.corrections import (
     Correction,
+    has_no_end,
     may_be_correction,
-    open_end,
     relevant_statements,
+    speaker_key,
     surest_correction,
-    voice,
 )
-from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
+from recall_loop.policy.facts.corrections_by_others import correction_by_another, same_conversation
 from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import Statement
@@ -58,7 +58,7 @@ def _shared_terms(item: RankedEntry, asked: frozenset[str]) -> int:
 def _may_follow(item: RankedEntry, first: RankedEntry) -> bool:
     record, before = item.entry["record"], first.entry["record"]
     outdated = record.get("superseded_by_hint") or record.get("superseded_by")
-    same_speaker = before.get("role") != Role.USER or voice(record) == voice(before)
+    same_speaker = before.get("role") != Role.USER or speaker_key(record) == speaker_key(before)
     return record.get("role") == Role.USER and same_speaker and not outdated
 
 
@@ -78,17 +78,17 @@ class LaterStatements:
         for item in items:
             record = item.entry["record"]
             if may_be_correction(record):
-                self._said.setdefault(voice(record), []).append((said_at(record), item))
+                self._said.setdefault(speaker_key(record), []).append((said_at(record), item))
 
     def best(self, item: RankedEntry, place: int) -> tuple[str, Correction] | None:
         """Return the surest correction of the entry at a place; of equal ones the latest."""
         record = item.entry["record"]
-        if not record.get("created_at") or not open_end(record):
+        if not record.get("created_at") or not has_no_end(record):
             return None
-        stated = relevant_statements(told_text(record), self._asked)
+        stated = relevant_statements(first_person_text(record), self._asked)
         if not stated or (place >= LIKELY_DEPTH and not any(each.terms & self._asked for each in stated)):
             return None
-        speaker = voice(record)
+        speaker = speaker_key(record)
         own = self._surest(item, stated, self._said.get(speaker, ()), surest_correction)
         if own is not None:
             return own
@@ -112,7 +112,7 @@ class LaterStatements:
         for said, other in told:
             if moment < said:
                 newer = other.entry["record"]
-                correction = correct(stated, told_text(newer), self._asked, self._rarity)
+                correction = correct(stated, first_person_text(newer), self._asked, self._rarity)
                 if correction is not None:
                     sure.append((correction.margin, newer["created_at"], other.id, correction))
         best = max(sure, key=lambda each: each[:3], default=None)

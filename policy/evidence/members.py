@@ -44,14 +44,14 @@ def member_fit(entry: PoolEntry, names: frozenset[str], speaker: Role | None) ->
     if LIST_SOURCES.isdisjoint(sources):
         return 0.0
     text = entry["record"]["text"]
-    fit = _TOLD * is_told_by(entry, names, speaker)
+    fit = _TOLD * is_said_by(entry, names, speaker)
     fit += _STATES * (not ends_in_question(text))
     fit += _OF_ITSELF * (first_person_balance(text) > 0.0)
     fit += _LENGTH * min(max(math.log(max(len(text), 1) / _SHORT) / math.log(_LONG / _SHORT), 0.0), 1.0)
     return round(fit + _MEMBER * (QuerySource.MEMBER.value in sources), _DIGITS)
 
 
-def is_told_by(entry: PoolEntry, names: frozenset[str], speaker: Role | None) -> bool:
+def is_said_by(entry: PoolEntry, names: frozenset[str], speaker: Role | None) -> bool:
     """Tell whether a record is by or about somebody whom the question names, or said in the role that it expects."""
     record = entry["record"]
     people = (record.get(field) for field in ("author", "subject"))

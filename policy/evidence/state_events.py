@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from recall_loop.policy.facts.persons.told_persons import opens_with_another
+from recall_loop.policy.facts.persons.mentioned_persons import opens_with_another
 from recall_loop.text.words.tokens import stem_line
 from recall_loop.text.words.verb_forms import event_stems
 

@@ -17,7 +17,7 @@ from recall_loop.state.types import ContentType, Role, SpeechAct
 from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.person_words import person_words
 from recall_loop.text.speech.speech_acts import speech_acts, stated_text
-from recall_loop.text.speech.told_user import in_first_person
+from recall_loop.text.speech.user_in_first_person import in_first_person
 from recall_loop.text.words.tokens import jaccard, stems, text_language, words
 
 # Share of words that a text has in common with the question, of those of both, from which it is the question again.
@@ -39,7 +39,7 @@ def evidence_text(entry: PoolEntry) -> str:
     return stated_text(record["text"], _role(entry))
 
 
-def told_text(record: Mapping[str, Any]) -> str:
+def first_person_text(record: Mapping[str, Any]) -> str:
     """Return a record's text as its user would say it: what others write down of them, "User's cat", is theirs.
 
     What somebody said stays as it was: who says "the user" speaks of somebody else. A message by nobody is a note.
@@ -204,7 +204,7 @@ def _agrees(item: RankedEntry, question: str) -> bool:
 
 def put_asked_person_first(
     ranked: Sequence[RankedEntry],
-    tells_of_another: Callable[[PoolEntry], bool],
+    is_about_another: Callable[[PoolEntry], bool],
     is_on_matter: Callable[[PoolEntry], bool],
 ) -> list[RankedEntry]:
     """Move what is told of somebody else behind the first statement on the matter, at no higher score.
@@ -213,10 +213,10 @@ def put_asked_person_first(
 
     Args:
         ranked: all entries, best first.
-        tells_of_another: tells whether an entry is about somebody else than the question.
+        is_about_another: tells whether an entry is about somebody else than the question.
         is_on_matter: tells whether an entry is on the matter that is asked about.
     """
-    others = {item.entry["key"] for item in ranked if tells_of_another(item.entry)}
+    others = {item.entry["key"] for item in ranked if is_about_another(item.entry)}
     highest = next((item.score for item in ranked if is_on_matter(item.entry)), None) if others else None
     if highest is None:
         return list(ranked)

@@ -14,16 +14,16 @@ from recall_loop.text.words.languages import ENGLISH
 
 MARKS = ("change", "later", "now", "over", "instead")
 _NEGATABLE = ("change", "over")
-# Characters before a mark among which its negation stands.
+# A negation of a mark is within so many characters before it.
 _NEAR = 30
-# The signs of the patterns in the lists, and what they stand for.
+# The special characters of the patterns in the lists.
 _PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$#(),])")
-# Right behind these a word says which thing it is, and not that something ended: "the left side", "my retired uncle".
+# Right after these a word identifies a thing, and doesn't mark an end: "the left side", "my retired uncle".
 _DETERMINER = re.compile(r"\b(?:the|an?|my|your|his|her|its|our|their)\s+$")
 _OWNER, _COUNT = re.compile(r"'s\s+$"), re.compile(r"\d\s+$")
-_WHAT_IS_LEFT = re.compile(r"\s+(?:the|an?|my|our|his|her|their|for|in|on|at|us|me|him|them|it|home|work)\b|\W*$")
+_AFTER_LEFT = re.compile(r"\s+(?:the|an?|my|our|his|her|their|for|in|on|at|us|me|him|them|it|home|work)\b|\W*$")
 _GAP = r"\s+((?:\S+\s+){0,3}?)"
-_SIGNS_OF_PATTERNS = {
+_PATTERN_CHARACTERS = {
     " ... ": _GAP,
     " ...": _GAP,
     " ~ ": r"\s((?:.*\s)?)",
@@ -38,10 +38,10 @@ _SIGNS_OF_PATTERNS = {
 
 
 def find_marks(folded: str, language: str) -> dict[str, frozenset[int]]:
-    """Return the kinds of marks of change in a sentence, each with the places of its signs.
+    """Return the kinds of marks of change in a sentence, each with the positions of its characters.
 
-    What is negated has not changed and not ended: "we haven't moved", "never give up". What is part of a longer mark of
-    another kind is none: a price that has gone up isn't gone.
+    A negated mark of a change or an end doesn't count: "we haven't moved", "never give up". Neither does a part of a
+    longer mark of another kind: a price that has gone up isn't gone.
     """
     found = list(_matches(folded, language))
     marks: dict[str, frozenset[int]] = {}
@@ -53,35 +53,35 @@ def find_marks(folded: str, language: str) -> dict[str, frozenset[int]]:
 
 
 def _matches(folded: str, language: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the marks of change in a sentence that nothing takes back."""
+    """Yield the marks of change in a sentence that aren't negated or used in another sense."""
     for kind, pattern in _patterns(language).items():
         for match in pattern.finditer(folded):
             if kind in _NEGATABLE and _negation(language).search(folded, max(match.start() - _NEAR, 0), match.start()):
                 continue
-            if kind == "over" and language == ENGLISH and _says_which(folded, match):
+            if kind == "over" and language == ENGLISH and _identifies_thing(folded, match):
                 continue
             if kind != "now" or not _opens_range(folded, match.end()):
                 yield kind, match
 
 
-def _says_which(folded: str, match: re.Match[str]) -> bool:
-    """Tell whether a word says which thing it is or how many: "the left side", "Gran's left eye", "250 left"."""
+def _identifies_thing(folded: str, match: re.Match[str]) -> bool:
+    """Tell whether a word identifies a thing or says how many: "the left side", "Gran's left eye", "250 left"."""
     if _DETERMINER.search(folded, 0, match.start()):
         return True
     if match[0] != "left":
         return False
-    side = _OWNER.search(folded, 0, match.start()) and not _WHAT_IS_LEFT.match(folded, match.end())
+    side = _OWNER.search(folded, 0, match.start()) and not _AFTER_LEFT.match(folded, match.end())
     return bool(side or _COUNT.search(folded, 0, match.start()))
 
 
 def _is_part(match: re.Match[str], longer: re.Match[str]) -> bool:
-    """Tell whether a mark lies within a longer one, all of whose words stand together."""
+    """Tell whether a mark is part of a longer one without gaps."""
     whole = not any(longer.groups())
     return whole and longer.start() <= match.start() and match.end() <= longer.end() and match[0] != longer[0]
 
 
 def _opens_range(folded: str, end: int) -> bool:
-    """Tell whether a time goes on to another one: what is open "from Tuesday to Friday" hasn't changed on Tuesday."""
+    """Tell whether a time opens a range: "open from Tuesday to Friday" doesn't mean a change on Tuesday."""
     return bool(_range_end().match(folded, end))
 
 
@@ -99,19 +99,19 @@ def _lists() -> dict[str, Any]:
 
 @cache
 def function_words(language: str) -> frozenset[str]:
-    """Return the words of a language that are about nothing."""
+    """Return the function words of a language."""
     return frozenset(fold(_lists()[language]["function"]).split())
 
 
 @cache
 def place_words(language: str) -> frozenset[str]:
-    """Return the words of a language before or by which a place stands."""
+    """Return the words of a language that introduce a place."""
     return frozenset(_lists()[language]["places"].split())
 
 
 @cache
 def having_words(language: str) -> frozenset[str]:
-    """Return the forms of the verb by which a language tells what something has; Russian and Chinese have none here."""
+    """Return the forms of a language's verb "have"; Russian and Chinese have none here."""
     return frozenset(fold(_lists()[language].get("having", "")).split())
 
 
@@ -129,29 +129,29 @@ def _patterns(language: str) -> dict[str, re.Pattern[str]]:
 
 @cache
 def past_pattern(language: str) -> re.Pattern[str]:
-    """Return what a question about the past matches."""
+    """Return the pattern of a question about the past."""
     return re.compile("|".join(_alternatives(_lists()[language]["past"], language != "zh")))
 
 
 def is_negated_at(folded: str, at: int, language: str) -> bool:
-    """Tell whether a negation stands right before a place in a sentence, one word between at most ("pas le 20")."""
+    """Tell whether a negation precedes a place in a sentence, with at most one word between ("pas le 20")."""
     return bool(_negation(language).search(folded, max(at - _NEAR, 0), at))
 
 
 @cache
 def _negation(language: str) -> re.Pattern[str]:
-    """Return what ends in a negation, or in one and a further word."""
+    """Return a pattern that ends in a negation, or in a negation and a further word."""
     spaced = language != "zh"
     words = "|".join(_alternatives(_lists()[language]["negations"], spaced))
     return re.compile(rf"(?:{words})['\s]\s*(?:[\w']+\s+)?$" if spaced else rf"(?:{words})$")
 
 
 PRICE = "=price"
-"""The topic of what is paid, as `find_topics` has it."""
+"""The topic of payments, as `find_topics` yields it."""
 
 
 def find_topics(folded: str, language: str) -> Iterator[str]:
-    """Yield the topics that a sentence touches, in a form that no word has."""
+    """Yield the topics of a sentence, in a form that no word has."""
     return (f"={name}" for name, pattern in _topic_patterns(language).items() if pattern.search(folded))
 
 
@@ -163,7 +163,7 @@ def _topic_patterns(language: str) -> dict[str, re.Pattern[str]]:
 
 
 def prices_in(folded: str, language: str) -> frozenset[str]:
-    """Return the kinds of what is paid that a sentence names: a rent says nothing of a salary."""
+    """Return the kinds of payment that a sentence mentions: a rent says nothing about a salary."""
     return frozenset(name for name, pattern in _price_patterns(language).items() if pattern.search(folded))
 
 
@@ -174,7 +174,7 @@ def _price_patterns(language: str) -> dict[str, re.Pattern[str]]:
 
 
 def _alternatives(listed: str, spaced: bool) -> Iterator[str]:
-    """Yield regular expressions of patterns: the longest first, so that none hides behind its own beginning."""
+    """Yield regular expressions of patterns: the longest first, so that a prefix never matches in its place."""
     for pattern in sorted(fold(listed).split("/"), key=len, reverse=True):
-        body = "".join(_SIGNS_OF_PATTERNS.get(piece, re.escape(piece)) for piece in _PIECE.split(pattern) if piece)
+        body = "".join(_PATTERN_CHARACTERS.get(piece, re.escape(piece)) for piece in _PIECE.split(pattern) if piece)
         yield rf"\b{body}\b" if spaced else body.replace(r"\w*", "(.{0,4}?)")

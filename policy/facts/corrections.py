@@ -1,10 +1,10 @@
-"""Whether a later statement corrects an earlier one: the one place that decides it without a stored end (LIVE-4).
+"""Whether a later statement corrects an earlier one that has no stored end; no other module decides that (LIVE-4).
 
-Two statements by the same speaker are compared sentence by sentence: how much of their matter they share, rare words
-counting more; whether the later one has a mark of change (`change_markers.json`); whether it is worded alike with
-another value; what the question asks of both. A logistic regression of these features, fitted by
+Two statements by the same speaker are compared sentence by sentence: how much content they share, with rare words
+counting more; whether the later one has a mark of change (`change_markers.json`); whether it is worded similarly with
+another value; what the question asks about both. A logistic regression of these features, fitted by
 `benchmarks/weights/corrections/fit_corrections.py`, decides. Greetings and questions correct nothing, and neither do
-long texts: a correction is said in a few words.
+long texts: a correction is short.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 
 from recall_loop.policy.facts.attributes import same_attribute
 from recall_loop.policy.facts.change_words import PRICE, shared_words
-from recall_loop.policy.facts.likeness import (
-    MOST_WORDS,
+from recall_loop.policy.facts.rarity import Rarity, affects_same_property
+from recall_loop.policy.facts.statement_similarity import (
+    MAX_WORDS,
     PLAIN_WORDS,
     default_model,
     has_frame,
@@ -28,7 +29,6 @@ from recall_loop.policy.facts.likeness import (
     same_matter,
     worded_alike,
 )
-from recall_loop.policy.facts.rarity import Rarity, tells_of_one_property
 from recall_loop.policy.facts.subjects import (
     changes_another,
     denies_value,
@@ -48,12 +48,12 @@ LONGEST_OLDER, LONGEST_NEWER = 2000, 800
 """Characters of the texts that are compared at all."""
 # Log-odds above the threshold of a statement that denies the older one's value.
 _DENIED = 2.0
-_VOICE = ("kind", "role", "user_id", "agent_id")
+_SPEAKER_FIELDS = ("kind", "role", "user_id", "agent_id")
 _SUBJECT_WORDS, _SHORT = 3, 3
 # A single letter is mostly a unit: 20p and 22p have nothing in common.
 _UNIT = re.compile(r"[a-z\u00df-\u00ff\u0430-\u044f]")
 _ASKED_VALUE = "#"
-"""Stands before the numbers and names of a question among its terms."""
+"""Prefix of the numbers and names of a question among its terms."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def surest_correction(
     """Return why `newer` corrects one of some statements, or None if it doesn't.
 
     Args:
-        older: what was said first (`relevant_statements`).
-        newer: what the same speaker said later.
+        older: the earlier statements (`relevant_statements`).
+        newer: the same speaker's later text.
         question: the terms of the question (`question_terms`).
         rarity: how rare a word is.
     """
@@ -82,22 +82,22 @@ def surest_correction(
         if same_subject(first, second, question) and both_state(first, second):
             margin = _margin(first, second, question, rarity)
             surer = margin > (best.margin if best else 0.0)
-            if surer and (denies_value(first, second) or tells_of_one_property(first, second, question, rarity)):
+            if surer and (denies_value(first, second) or affects_same_property(first, second, question, rarity)):
                 best = Correction(round(margin, 6), _reason(first, second))
     return best
 
 
 def _margin(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> float:
-    """Return the log-odds above the threshold; what denies the older one's value needs no guess."""
+    """Return the log-odds above the threshold; a denial of the older value always has at least `_DENIED`."""
     margin = default_model().margin(pair_features(older, newer, without_values(question), rarity))
     return max(margin, _DENIED) if denies_value(older, newer) else margin
 
 
 def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
-    """Tell whether two statements may be about the same: one with a mark of change of it, or both worded alike.
+    """Tell whether two statements may have the same subject: the newer one has a mark of change, or both read alike.
 
-    "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
-    "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
+    "My sister works in Bergen" and "My brother works in Bergen" differ in their subject, not in a value. So do "Box 12
+    holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
     if not (same_thing(older, newer, question) and same_person(older, newer, question)):
         return False
@@ -106,13 +106,13 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
     if not same_label(older, newer):
         return False
     if newer.marks:
-        of_one = same_owner(older, newer) and same_attribute(older, newer, question)
-        return of_one and same_subject_matter(older, newer, question) and not changes_another(older, newer, question)
-    return not _asks_of_another(older, newer, question) and _same_wording(older, newer, question)
+        same = same_owner(older, newer) and same_attribute(older, newer, question)
+        return same and same_subject_matter(older, newer, question) and not changes_another(older, newer, question)
+    return not _lacks_asked_value(older, newer, question) and _same_wording(older, newer, question)
 
 
-def _asks_of_another(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
-    """Tell whether a value that is asked for and begins the older statement is missing in the newer one."""
+def _lacks_asked_value(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether the older statement begins with a value of the question that the newer one lacks."""
     opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
     return not {_ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question)
 
@@ -138,12 +138,12 @@ def _values(statement: Statement) -> frozenset[str]:
 
 
 def both_state(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements are ones, and neither a request nor an acknowledgement."""
+    """Tell whether both are statements, rather than a request or an acknowledgement."""
     return all(SpeechAct.STATEMENT in speech_acts(statement.text) for statement in (older, newer))
 
 
 def question_terms(question: str) -> frozenset[str]:
-    """Return the content words of a question, in the form that statements have them, and its numbers and names."""
+    """Return the content words of a question, in the form of `Statement.terms`, and its numbers and names."""
     read = read_statements(question)
     values = frozenset(_ASKED_VALUE + value for statement in read for value in _values(statement))
     return values.union(*(statement.terms for statement in read))
@@ -153,14 +153,14 @@ def question_terms(question: str) -> frozenset[str]:
 def relevant_statements(text: str, question: frozenset[str]) -> tuple[Statement, ...]:
     """Return the statements of a text that the question may be about: those that share a word with it.
 
-    A text of one statement need not: it may say the same in other words. Of a statement that says two things only the
-    one that is asked for counts: "I live in Oslo and my birthday is 3 June".
+    A single statement needn't share one: it may say the same in other words. Of a statement with several clauses only
+    those that share a word with the question count: "I live in Oslo and my birthday is 3 June".
     """
     if len(text) > LONGEST_OLDER:
         return ()
-    told = tuple(statement for statement in read_statements(text) if statement.tells)
-    shared = tuple(asked for each in told if each.terms & question for asked in _asked_clauses(each, question))
-    return shared or (told if len(told) == 1 else ())
+    stated = tuple(statement for statement in read_statements(text) if statement.is_informative)
+    shared = tuple(asked for each in stated if each.terms & question for asked in _asked_clauses(each, question))
+    return shared or (stated if len(stated) == 1 else ())
 
 
 def _asked_clauses(statement: Statement, question: frozenset[str]) -> tuple[Statement, ...]:
@@ -170,43 +170,44 @@ def _asked_clauses(statement: Statement, question: frozenset[str]) -> tuple[Stat
 
 @lru_cache(maxsize=4096)
 def brief_statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of a text that may be corrections by their length."""
+    """Return the statements of a text that are short enough to be corrections."""
     return tuple(each for each in read_statements(text[:LONGEST_NEWER]) if _is_brief(each))
 
 
 def _is_brief(statement: Statement) -> bool:
-    return statement.brief and len(statement.tokens) <= MOST_WORDS
+    return statement.brief and len(statement.tokens) <= MAX_WORDS
 
 
 @lru_cache(maxsize=4096)
 def _neighbours(text: str) -> tuple[tuple[Statement, Statement, Statement], ...]:
-    """Return each two neighbouring statements of a text, and both as one."""
+    """Return each pair of neighbouring statements of a text, and both joined into one."""
     pairs = pairwise(read_statements(text[:LONGEST_NEWER]))
     return tuple((first, second, Statement(f"{first.text} {second.text}")) for first, second in pairs)
 
 
 def _two_part_changes(older: Statement, newer: str) -> Iterator[Statement]:
-    """Yield what is said in two sentences: what ended, which the older one is about, and then what came instead.
+    """Yield changes stated in two sentences: the end of what the older statement is about, and then its replacement.
 
-    The second may also take up what the first is about: "The plumber never came. He says Friday now."
-    "Sold the Volvo! I have a Tesla." tells of one change; the second sentence alone may be about anything.
+    "Sold the Volvo! I have a Tesla." is one change; the second sentence alone may be about anything. The second
+    sentence may also refer back to the first: "The plumber never came. He says Friday now."
     """
     for first, second, whole in _neighbours(newer):
-        if older.terms.isdisjoint(first.stems):  # what costs least is asked first
+        if older.terms.isdisjoint(first.stems):  # the cheapest test comes first
             continue
-        is_one = _ends_one(first, second) or _goes_on(first, second)
-        if is_one and not older.terms.isdisjoint(first.terms) and _is_brief(whole):
+        is_one_change = _is_replaced_by(first, second) or _refers_back(first, second)
+        if is_one_change and not older.terms.isdisjoint(first.terms) and _is_brief(whole):
             yield whole
 
 
-def _ends_one(first: Statement, second: Statement) -> bool:
-    return bool(first.marks) and not second.marks and second.tells and bool(_values(second) - _values(first))
+def _is_replaced_by(first: Statement, second: Statement) -> bool:
+    replaces = bool(first.marks) and not second.marks and second.is_informative
+    return replaces and bool(_values(second) - _values(first))
 
 
-def _goes_on(first: Statement, second: Statement) -> bool:
-    """Tell whether a change is told in the second of two sentences, of the first one's matter: "it is the 14th now".
+def _refers_back(first: Statement, second: Statement) -> bool:
+    """Tell whether the second of two sentences states a change of the first one's subject: "it is the 14th now".
 
-    So it is where the first asks: "You ask about the choir? We meet on Fridays now."
+    It does if the first is a question: "You ask about the choir? We meet on Fridays now."
     """
     if first.marks or not second.marks:
         return False
@@ -220,58 +221,59 @@ def _terms_of(statements: tuple[Statement, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _words_of(text: str) -> frozenset[str]:
-    """Return the stems and topics of a text's statements: what shares none of them isn't corrected by it."""
+    """Return the stems and topics of a text's statements: a statement that shares none isn't corrected by it."""
     return frozenset().union(*(each.stems | each.topics for each in read_statements(text[:LONGEST_NEWER])))
 
 
 def may_correct(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-    """Tell whether a record may correct another: the same speaker, or subject, said it later and in a few words."""
-    return voice(older) == voice(newer) and may_be_correction(newer) and open_end(older) and said_before(older, newer)
+    """Tell whether a record may correct another: it has the same speaker or subject, is later, and is short."""
+    same_speaker = speaker_key(older) == speaker_key(newer)
+    return same_speaker and may_be_correction(newer) and has_no_end(older) and said_before(older, newer)
 
 
 def may_be_correction(record: Mapping[str, Any]) -> bool:
-    """Tell whether a record may correct anything at all: it is short, has a time, and holds still."""
-    return len(record["text"]) <= LONGEST_NEWER and bool(record.get("created_at")) and open_end(record)
+    """Tell whether a record may correct anything at all: it is short, has a time, and is still valid."""
+    return len(record["text"]) <= LONGEST_NEWER and bool(record.get("created_at")) and has_no_end(record)
 
 
-def open_end(record: Mapping[str, Any]) -> bool:
-    """Tell whether a record has no stored end: where it has one, nothing is left to guess."""
+def has_no_end(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record has no stored end: with one, nothing needs to be inferred."""
     return not (record.get("superseded_by") or record.get("valid_until"))
 
 
-def voice(record: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what two records of the same speaker, or subject, have in common."""
+def speaker_key(record: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a key that is equal for records by the same speaker, or about the same subject."""
     who = record.get("subject") or record.get("author")
-    return (*map(record.get, _VOICE), who.casefold() if who else None)
+    return (*map(record.get, _SPEAKER_FIELDS), who.casefold() if who else None)
 
 
 def comparable_pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
     """Return the pairs of statements that have something in common."""
-    told = brief_statements(newer) if older else ()
+    brief = brief_statements(newer) if older else ()
     return [
         (first, second)
         for first in older
-        for second in (*told, *_two_part_changes(first, newer))
+        for second in (*brief, *_two_part_changes(first, newer))
         if _comparable(first, second)
     ]
 
 
 @lru_cache(maxsize=64)
 def without_values(question: frozenset[str]) -> frozenset[str]:
-    """Return the terms of a question but for its numbers and names."""
+    """Return the terms of a question without its numbers and names."""
     return frozenset(term for term in question if not term.startswith(_ASKED_VALUE))
 
 
 def _comparable(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements have enough in common; what costs least is asked first."""
+    """Tell whether two statements have enough in common; the cheapest test comes first."""
     if older.terms.isdisjoint(newer.stems) and older.topics.isdisjoint(newer.topics):
         return False
     shared = {term for term in older.terms & newer.terms if not _UNIT.fullmatch(term)}
-    if older.text == newer.text or not shared or not newer.tells:
+    if older.text == newer.text or not shared or not newer.is_informative:
         return False
     if all(term[0] == "=" for term in shared) and max(len(older.tokens), len(newer.tokens)) > PLAIN_WORDS:
         return False
-    return bool(newer.marks) or denies_value(older, newer) or worded_alike(older.tokens[:MOST_WORDS], newer.tokens)
+    return bool(newer.marks) or denies_value(older, newer) or worded_alike(older.tokens[:MAX_WORDS], newer.tokens)
 
 
 def _reason(older: Statement, newer: Statement) -> str:

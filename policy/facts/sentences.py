@@ -1,7 +1,7 @@
 """The sentences of a text, their language and their words, for comparing what they state.
 
-A sentence ends at a full stop, but not behind initials and ordinals. A language is told by its script, or by its most
-frequent words.
+A sentence ends at a full stop, except after initials and ordinals. A language is recognised by its script, or by its
+most frequent words.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from recall_loop.policy.facts.change_words import function_words, shared_words
 from recall_loop.text.words.folding import UNSPACED
 from recall_loop.text.words.stemming import stem
 
-_MOST_SENTENCES = 12
+_MAX_SENTENCES = 12
 _READ_CHARACTERS = 2000
-# Behind the full stop of an ordinal a month may follow, as in German: "am 3. Mai".
+# A month may follow the full stop of an ordinal, as in German: "am 3. Mai".
 _MONTH = r"(?<=\d\.)\s+(?i:jan|feb|m[a\u00e4]r|apr|ma[ijy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])"
 _SENTENCE_END = re.compile(
     rf"(?<=[.!?\u2026])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\b[A-Z][a-z]{{2}}\.)(?!{_MONTH})\s+"
     r"|(?<=[\u3002\uff01\uff1f])|\n+"
 )
-# Behind the ordinal of a day the sentence goes on in German: "am 9. um zehn", "vom 11. bis 25. Juli".
+# A German sentence goes on after the ordinal of a day: "am 9. um zehn", "vom 11. bis 25. Juli".
 _DAY = re.compile(r"\b(?:am|vom|bis|zum|ab|der|den|dem)\s\d{1,2}\.$", re.IGNORECASE)
 
 _SPACED = ("de", "es", "fr", "en")
-# Letters that are written in hardly any other of these languages.
+# Letters that hardly occur in the other languages.
 _SIGNS = {
     "de": "\u00e4\u00f6\u00fc\u00df",
     "es": "\u00e1\u00ed\u00f3\u00fa\u00f1\u00bf\u00a1",
@@ -40,18 +40,18 @@ _LONGEST_TERM = 6
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the first sentences of a text, at most twelve, of its first 2,000 characters."""
+    """Return the sentences in the first 2,000 characters of a text, at most twelve."""
     found: list[str] = []
     for piece in map(str.strip, _SENTENCE_END.split(text[:_READ_CHARACTERS])):
         if found and piece[:1].islower() and _DAY.search(found[-1]):
             found[-1] += f" {piece}"
         elif piece:
             found.append(piece)
-    return found[:_MOST_SENTENCES]
+    return found[:_MAX_SENTENCES]
 
 
 def language_of(sentence: str, folded: str) -> str:
-    """Return the language of a folded sentence: by script, or that of most of its words; English if none stands out."""
+    """Return the language of a folded sentence: by its script, or that of most of its words; by default English."""
     if _HAN.search(folded):
         return "zh"
     if _CYRILLIC.search(folded):
@@ -66,10 +66,10 @@ def language_of(sentence: str, folded: str) -> str:
     )
 
 
-def languages_as_likely(folded: str) -> list[str]:
-    """Return the languages to which equally many words of a folded sentence belong, if more than one: "he" is of two.
+def equally_likely_languages(folded: str) -> list[str]:
+    """Return the languages that are equally likely by the words of a folded sentence; empty if one is likelier.
 
-    A few words don't tell whether they are Spanish or English, French or Spanish.
+    A few words may be Spanish or English ("he"), French or Spanish.
     """
     if _HAN.search(folded) or _CYRILLIC.search(folded):
         return []
@@ -81,7 +81,7 @@ def languages_as_likely(folded: str) -> list[str]:
 
 
 def find_words(folded: str, language: str) -> Iterator[tuple[str, int]]:
-    """Yield words and where they begin; in unspaced scripts numbers, dates and single signs."""
+    """Yield words and their offsets; in unspaced scripts numbers, dates and single characters."""
     for match in WORD.finditer(folded):
         if language == "zh" and _HAN.match(match.group()):
             pieces = _unspaced().finditer(match.group())
@@ -97,7 +97,7 @@ def _unspaced() -> re.Pattern[str]:
 
 
 def term_of(token: str, language: str) -> str:
-    """Return the stem of a folded word; in languages with many endings its first letters."""
+    """Return the stem of a folded word; in languages with many endings, its first letters."""
     if language in ("en", "zh") or not token.isalpha():
         return stem(token) if language == "en" else token
     short, long = (4, 6) if language == "ru" else (5, 8)

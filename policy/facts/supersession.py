@@ -1,4 +1,4 @@
-"""How facts relate to what is stored and said: supersession, and support by messages."""
+"""How facts relate to other facts and to messages: supersession and support."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fact_value(fact: Fact) -> str:
 def chronological(facts: Iterable[Fact], now: datetime) -> list[Fact]:
     """Return facts in the order in which they were said: by time, then position, then as given.
 
-    Facts without a time come before all others, and so do those of a time to come: nobody has said them then
+    Facts without a time come before all others, and so do facts with a future time: nobody has said them yet
     (GUARD-5).
     """
     return sorted(facts, key=lambda fact: _said_at(_known_time(fact, now), fact.position))
@@ -33,19 +33,19 @@ def _known_time(fact: Fact, now: datetime) -> datetime | None:
 
 
 def said_before(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-    """Tell whether one record, as the pool holds it, was said before another; False where either has no time."""
+    """Tell whether one record of the pool was said before another; False if either has no time."""
     if not all(record.get("created_at") for record in (older, newer)):
         return False
     return said_at(older) < said_at(newer)
 
 
 def said_at(record: Mapping[str, Any]) -> tuple[datetime, int]:
-    """Return what orders records of the pool in time; each has one."""
+    """Return the key that orders records of the pool by time; each must have a time."""
     return _said_at(datetime.fromisoformat(str(record["created_at"])), record.get("position"))
 
 
 def _said_at(created_at: datetime | None, position: int | None) -> tuple[datetime, int]:
-    """Return what orders statements in time, facts and messages alike."""
+    """Return the key that orders facts and messages by time."""
     return created_at or _LONG_AGO, position or 0
 
 
@@ -54,7 +54,7 @@ def supersession_changes(facts: Sequence[Fact], now: datetime) -> list[Fact]:
 
     The function is idempotent, and the order in which facts were written doesn't matter: a fact that becomes known
     late takes its place among the others. Facts of equal value don't supersede each other. An end that was set by
-    hand, without a successor or with one outside the slot, stays. A fact of a time to come supersedes nothing.
+    hand, without a successor or with one outside the slot, stays. A fact with a future time supersedes nothing.
     """
     ordered = chronological(facts, now)
     ids = {fact.id for fact in ordered}
@@ -75,7 +75,7 @@ def _successor(fact: Fact, later: Sequence[Fact], now: datetime) -> Fact | None:
 
 
 MIN_SHARE = 0.6
-# Subjects that stand for a speaker without a name.
+# Subjects that mean a speaker without a name.
 UNNAMED_SPEAKERS = ("user", "assistant")
 
 

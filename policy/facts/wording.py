@@ -1,7 +1,7 @@
-"""What a sentence states: its subject matter, its values, and the marks that something has changed (LIVE-4).
+"""The content of a sentence: its terms, its values, and the marks of a change (LIVE-4).
 
-Word lists of six languages stand in `change_markers.json`. A language is told by its script, or by its most frequent
-words; in any other language only numbers, names and equal wording count.
+Word lists of six languages are in `change_markers.json`. A language is recognised by its script, or by its most
+frequent words; in any other language only numbers, names and equal wording count.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from recall_loop.policy.facts.change_words import (
 )
 from recall_loop.policy.facts.sentences import (
     WORD,
+    equally_likely_languages,
     find_words,
     is_number,
     language_of,
-    languages_as_likely,
     split_sentences,
     term_of,
 )
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
 
-# What parts clauses; not the comma or the colon of a number.
+# Separators of clauses; not the comma or the colon of a number.
 _BREAK = re.compile(r"[,;:](?!\d)|\s[-\u2013\u2014]\s|[\uff0c\uff1b]")
 _LATER = "later"
 _QUESTION = ("?", "\uff1f")
 _OPENING = 3
 _NEAR = 6
-_LEAST_WORDS = 3
-# A clause has a subject, a verb, and what it says of them.
-_LEAST_CLAUSE = 3
+_MIN_WORDS = 3
+# A clause has a subject, a verb and an object.
+_MIN_CLAUSE = 3
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One sentence; what it states is worked out when it is asked for, since most sentences are soon ruled out."""
+    """One sentence; its properties are computed on demand, since most sentences are soon ruled out."""
 
     text: str
 
@@ -61,7 +61,7 @@ class Statement:
 
     @cached_property
     def _likely(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.language, *languages_as_likely(self._folded))))
+        return tuple(dict.fromkeys((self.language, *equally_likely_languages(self._folded))))
 
     @cached_property
     def _found(self) -> list[tuple[str, int]]:
@@ -79,7 +79,7 @@ class Statement:
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
-        """Its words in order, folded; numbers and dates are one sign each, so that frames can be compared."""
+        """Its words in order, folded; numbers and dates are replaced by "#", so that frames can be compared."""
         dates = shared_words("dates")
         return tuple("#" if token in dates or is_number(token) else token for token, _ in self._found)
 
@@ -90,7 +90,7 @@ class Statement:
 
     @cached_property
     def runs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """The same without marks of change, in the pieces that commas and the like part."""
+        """The same without marks of change, in pieces separated by commas and the like."""
         pieces: list[list[tuple[str, str]]] = [[] for _ in range(len(self._breaks) + 1)]
         for token, at in self._found:
             if at not in self._marked:
@@ -103,9 +103,9 @@ class Statement:
 
     @cached_property
     def changing(self) -> frozenset[str]:
-        """The stems of its words that a change is said of right behind them; none in English, where it may be of less.
+        """The stems of the words right before a mark of change; none in English, where they may not be what changes.
 
-        What changes with "our dance moved us" is no dance school, while other languages have what matters most first.
+        "Our dance moved us" is no change of a dance school; other languages put the main word first.
         """
         places = self._marks.get("change", frozenset()) if self.language != ENGLISH else frozenset()
         pairs = pairwise(self._found)
@@ -113,19 +113,19 @@ class Statement:
 
     @cached_property
     def clauses(self) -> tuple[Statement, ...]:
-        """What it says on either side of "and" or the like, if the rest begins with a subject; else itself alone."""
+        """Its parts around "and" or the like, if each further one begins with a subject; else the whole sentence."""
         pieces = tuple(Statement(piece.strip()) for piece in _clause_end().split(self.text))
-        own = all(len(each.tokens) >= _LEAST_CLAUSE for each in pieces)
+        own = all(len(each.tokens) >= _MIN_CLAUSE for each in pieces)
         return pieces if own and all(each.possessive or each.speaks for each in pieces[1:]) else (self,)
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of all its words: whatever `terms` holds but topics, and more."""
+        """The stems of all its words: a superset of `terms` without topics."""
         return frozenset(term for _, term in self.ordered)
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """The topics that it touches, in a form that no word has."""
+        """Its topics, in a form that no word has."""
         return frozenset().union(*(find_topics(self._folded, language) for language in self._likely))
 
     @cached_property
@@ -175,27 +175,27 @@ class Statement:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The same as far as they are names; none in German, where all nouns are capitalised."""
+        """Its capitalised words, as names; none in German, where all nouns are capitalised."""
         return self.capitalised if self.language != "de" else frozenset()
 
     @property
     def marks(self) -> frozenset[str]:
-        """The kinds of marks of change in it; that something is so only later is a change."""
+        """The kinds of marks of change in it; a mark that something is only later counts as a change."""
         return frozenset("change" if kind == _LATER else kind for kind in self._marks)
 
     @property
     def only_later(self) -> bool:
-        """Whether it says no more than that something is so only later: of a time that was told, that is a change."""
+        """Whether it only says that something is later: a change if a time was stated before."""
         return self._marks.keys() == {_LATER}
 
     @cached_property
     def prices(self) -> frozenset[str]:
-        """The kinds of what is paid that it names: rent, pay, dues."""
+        """The kinds of payment that it mentions: rent, pay, dues."""
         return frozenset().union(*(prices_in(self._folded, language) for language in self._likely))
 
     @property
     def mark(self) -> str:
-        """The first such mark, folded."""
+        """Its first mark of change, folded."""
         return _first_mark(self._folded, self._marked)
 
     @cached_property
@@ -206,24 +206,24 @@ class Statement:
 
     @cached_property
     def changed(self) -> str:
-        """The stem of the first content word behind that mark, up to a comma; empty for a value, "I" and "we"."""
+        """The stem of the first content word after that mark, up to a comma; empty for a value, "I" and "we"."""
         first, speakers = min(self._marked, default=0), shared_words("speakers")
         function = function_words(self.language)
         end = next((at for at in self._breaks if at > first), len(self._folded))
-        behind = (token for token, at in self._found if first < at < end and at not in self._marked)
-        word = next((token for token in behind if token not in function or token in speakers), "")
+        after = (token for token, at in self._found if first < at < end and at not in self._marked)
+        word = next((token for token in after if token not in function or token in speakers), "")
         is_value = word in self.numbers | self.dates
         return "" if is_value or word in speakers else term_of(word, self.language)
 
     @cached_property
     def near(self) -> frozenset[str]:
-        """The terms within a few words of such a mark."""
+        """The terms within a few words of a mark of change."""
         return _near(self._found, self._marked, self.language)
 
     @cached_property
     def brief(self) -> bool:
-        """Whether it has the length of a statement and isn't a question: `tells` needs that."""
-        return not self.asks and len(self._found) >= _LEAST_WORDS
+        """Whether it is long enough for a statement and isn't a question; `is_informative` requires it."""
+        return not self.asks and len(self._found) >= _MIN_WORDS
 
     @property
     def asks(self) -> bool:
@@ -241,8 +241,8 @@ class Statement:
         return bool(self._found) and self._found[0][0] in shared_words("speakers")
 
     @cached_property
-    def tells(self) -> bool:
-        """Whether it says something: a greeting or an exclamation doesn't."""
+    def is_informative(self) -> bool:
+        """Whether it states something: a greeting or an exclamation doesn't."""
         return self.brief and bool(self.terms or self.numbers or self.dates)
 
 
@@ -253,7 +253,7 @@ def read_statements(text: str) -> tuple[Statement, ...]:
 
 
 def _first_mark(folded: str, marked: frozenset[int]) -> str:
-    """Return the first unbroken run of marked signs."""
+    """Return the first unbroken run of marked characters."""
     end = start = min(marked, default=0)
     while end in marked:
         end += 1
@@ -261,7 +261,7 @@ def _first_mark(folded: str, marked: frozenset[int]) -> str:
 
 
 def _near(found: list[tuple[str, int]], marked: frozenset[int], language: str) -> frozenset[str]:
-    """Return the terms that stand near a mark."""
+    """Return the terms near a mark."""
     places = [index for index, (_, at) in enumerate(found) if at in marked]
     near = (token for index, (token, _) in enumerate(found) if any(abs(index - place) <= _NEAR for place in places))
     return frozenset(term_of(token, language) for token in near)
@@ -279,13 +279,13 @@ def _clause_end() -> re.Pattern[str]:
 
 
 def is_in_past_tense(question: str) -> bool:
-    """Tell whether a question has a frequent verb in the past: "did", "was", in five languages; Chinese has none."""
+    """Tell whether a question has a frequent past-tense verb ("did", "was"), in five languages; Chinese has none."""
     return not shared_words("past_tense").isdisjoint(WORD.findall(fold(question)))
 
 
 @lru_cache(maxsize=1024)
-def asks_of_the_past(question: str) -> bool:
-    """Tell whether a question asks how things used to be: "before", "used to", "originally", in six languages."""
+def asks_about_past(question: str) -> bool:
+    """Tell whether a question asks how things used to be ("before", "used to", "originally"), in six languages."""
     folded = fold(question)
     language = language_of(question, folded)
     return bool(past_pattern(language).search(folded))

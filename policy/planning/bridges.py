@@ -44,7 +44,7 @@ def bridge_candidates(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -
 
     The first one of each seed comes before any second one, so that a seed of merely similar wording can't fill a round.
     """
-    # Times are no words that a record can lack.
+    # A record can't lack a time.
     asked = [word for word in content_words(question.text) if stem(word) not in question.time_terms]
     known_terms = question.time_terms.union(map(stem, asked))
     speakers = _speakers(ranked)
@@ -76,7 +76,7 @@ def _candidates_of_seed(
 def _entities_by_closeness(seed: PoolEntry, asked: frozenset[str]) -> list[str]:
     """Return the names in a seed, those that share a sentence with most of the question's words first.
 
-    Only few of the names in a long record have to do with the question. The label represents the whole record.
+    Only a few of the names in a long record are related to the question. The label represents the whole record.
     """
     shared = entry_terms(seed) & asked
     lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"])]
@@ -133,7 +133,7 @@ _READ_CHARACTERS = 2000
 def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], longest: int) -> list[PlannedQuery]:
     """Return queries from words that several of the best facts share and the question lacks, with the anchor.
 
-    Such words are those that the store uses for the subject of the question. `longest` is the most characters of one.
+    They are the words that the store uses for the question's subject. `longest` is the most characters of a query.
     """
     asked = question.name_terms.union(stems(question.text))
     counts: Counter[str] = Counter()

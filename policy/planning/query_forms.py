@@ -29,17 +29,17 @@ SOURCE_WEIGHTS = {
 }
 PART_WEIGHT = 0.9
 PERIOD_WEIGHT = 1.0
-# What was talked of before only supports a question that may well be about something else.
+# Earlier messages count little: the question may be about something else.
 _TOPIC_WEIGHT = 0.3
 TermSelector = Callable[[RelatedTerms], Sequence[str]]
 _SHORT_WORDS = 3
-_LEAST_QUERIES = 6
+_MIN_QUERIES = 6
 # The share of common terms from which one round's queries repeat each other; the setting's default.
 REPEAT_SIMILARITY = 0.9
 
 
 def make_query(text: str, source: QuerySource, weight: float | None = None) -> PlannedQuery:
-    """Return a query as plans hold it; the repeat filter sets its rank."""
+    """Return a planned query; the repeat filter sets its rank."""
     return {
         "text": text,
         "spoken": None,
@@ -74,14 +74,14 @@ def fallback_queries(
     """Return up to `most` distinct queries of at most `longest` characters, best first (usually 6 to 12).
 
     Related terms, single words and pairs of words fill the list only if the question gives fewer than six queries that
-    are no repeats of each other; three content words besides verbs of asking are enough for six. The list is empty only
-    if the question has no content word and isn't about who asks, its window has no name, and there is no goal. Without
+    don't repeat each other; three content words besides verbs of asking are enough for six. The list is empty only if
+    the question has no content word and isn't about the asker, its window has no name, and there is no goal. Without
     `periods` no query is restricted to records from the times that the question names.
     """
     queries: list[PlannedQuery] = []
     repeats = RepeatFilter({}, REPEAT_SIMILARITY)
     _collect(queries, _question_queries(question, periods=periods), most, longest, repeats)
-    _collect(queries, _filling_queries(question), min(most, _LEAST_QUERIES), longest, repeats)
+    _collect(queries, _filling_queries(question), min(most, _MIN_QUERIES), longest, repeats)
     return [{**query, "rank": rank} for rank, query in enumerate(queries, 1)]
 
 
@@ -118,7 +118,7 @@ def _question_queries(question: AnalysedQuestion, *, periods: bool) -> Iterator[
 def period_queries(question: AnalysedQuestion, main: str) -> Iterator[PlannedQuery]:
     """Yield the question without its times, restricted to records made in these times or soon after.
 
-    The text begins with the days of the period: otherwise it would repeat the same words for all times.
+    The text begins with the days of the period; otherwise it would repeat the query for all times.
     """
     if question.period is None:
         return
@@ -145,7 +145,7 @@ def _filling_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
 def main_query(question: AnalysedQuestion) -> str:
     """Return the whole question as one query, with the referents of its pronouns.
 
-    What asks in stop words alone about who asks ("Who am I?", "What do I like?") stays as it stands.
+    A question about the asker with stop words only ("Who am I?", "What do I like?") stays as it is.
     """
     text = " ".join(filter(None, [*question.referents, content_query(question.text)]))
     return text or (question.text if _is_about_speaker(question) else "")
@@ -163,7 +163,7 @@ def _keywords(question: AnalysedQuestion) -> str:
 
 
 def with_anchor(text: str, names: Sequence[str]) -> str:
-    """Put the anchor before a text without a name of its own."""
+    """Put the anchor before a text unless it has a name itself."""
     terms = set(stems(text))
     if not text or not names or any(set(stems(name)) <= terms for name in names):
         return text
@@ -214,7 +214,7 @@ def _replace_term(words: Iterable[str], term: str, replacement: str) -> str:
 
 
 class RepeatFilter:
-    """Decides whether a query may run, given those that were tried; `dropped` has the texts of refused ones.
+    """Decides whether a query may run, given those already tried; `dropped` has the texts of refused ones.
 
     Variants in case, space, punctuation, stop words, word form and word order count as the same, and so do queries
     whose terms overlap by at least `threshold` (Jaccard, in [0,1]). A query that failed with an error may run again;
@@ -234,7 +234,7 @@ class RepeatFilter:
         self.dropped: list[str] = []
 
     def allows(self, query: str, fingerprint: str = "") -> bool:
-        """Tell whether `query` repeats nothing that was tried or accepted before."""
+        """Tell whether `query` doesn't repeat one that was tried or accepted before."""
         terms = query_terms(query)
         if not terms or any(self._same(terms, other) for other in self._accepted):
             return False

@@ -1,8 +1,8 @@
 """How a planned query is searched: number of results, by words or also by meaning, reranked or not.
 
-A query of little weight supports others: only its first results count, and in any order as well, so that it isn't
-reranked. The weights are in `query_forms.SOURCE_WEIGHTS`. A query for a member of a list isn't either: the word for the
-member finds it, and the question's other words were looked up before.
+A query of little weight supports others: only its first results count, in any order, so it isn't reranked. The weights
+are in `query_forms.SOURCE_WEIGHTS`. A query for a member of a list isn't reranked either: the word for the member finds
+it, and the question's other words were looked up before.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ def limit_parameter(query: PlannedQuery) -> str:
 
 
 def query_mode(query: PlannedQuery, usual: SearchMode) -> SearchMode:
-    """Return in which mode a query is searched: a minor one of the question's own words, or synonyms, by words alone.
+    """Return the mode of a query: minor ones with the question's own words, and those with synonyms, use words alone.
 
-    What these mean is in the question's vector. Embedding them took a fifth of a run's time, and found nothing more.
+    The question's vector already has their meaning. Embedding them took a fifth of a run's time and found nothing more.
     """
     by_words = query["source"] in _OF_THE_QUESTION and not is_major(query)
     return SearchMode.FTS if by_words and usual is not SearchMode.VECTOR else usual
 
 
 def similarity_weight(query: PlannedQuery, usual: SearchMode) -> float:
-    """Return the weight of a query's similarities: its own, and half of it where words alone were compared.
+    """Return the weight of a query's similarities: its own weight, or half of it if only words were compared.
 
-    Words and meaning are half of a similarity each, so that a name alone would be as similar as all that is asked.
+    Words and meaning each make up half of a similarity; otherwise a name alone would be as similar as the whole
+    question.
     """
     by_words = query_mode(query, usual) is not usual
     return query["weight"] * (_WORDS_SHARE if by_words else 1.0)

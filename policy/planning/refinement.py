@@ -1,10 +1,10 @@
-"""Changes of a refinement besides its queries, without a language model, and the reasons (LOOP-6).
+"""Changes of a refinement besides its queries, without a language model, and their reasons (LOOP-6).
 
-- spelling: where the memory has no record with a word of the question, and one with a word that is a slip away, the
-  question is asked again with that, and the call's words are looked up with the same tolerance;
+- spelling: if no record has a word of the question, but one has a word that differs by a typo, the question is searched
+  again with that word, and the call's words are looked up with the same tolerance;
 - threshold: while nothing found reaches `novelty_min_similarity`, facts are new from `refine_relaxation` of it on;
-- inferred filters: what was looked up in a time that the question names is looked up in all times. The caller's own
-  filters always stay.
+- inferred filters: searches within a time that the question names are repeated for all times. The caller's own filters
+  always stay.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from recall_loop.text.names.name_spans import ordinary_words
 from recall_loop.text.words.related_terms import RelatedTerms, related_terms
 from recall_loop.text.words.tokens import words
 
-# One slip in a word. At two, a rare name that was never told would soon become another that was.
+# One typo in a word. At two, a rare name that memory doesn't have would soon become another that it has.
 SPELLING_LEVEL = 1
-# Reasons that a misspelt question may have; fewer results, or facts of low confidence, are none of its doing.
+# Reasons that a misspelt question may cause; it doesn't cause fewer results or facts of low confidence.
 _SPELLING_REASONS = frozenset(("no_results", "low_similarity", "nothing_new"))
 _DIGITS = 6
 
@@ -42,7 +42,7 @@ class Refinement:
 
     Attributes:
         reasons: why it is made (LOOP-5).
-        corrected: the question with likely misspellings mended, if there are any.
+        corrected: the question with likely misspellings corrected, if there are any.
         min_similarity: similarity from which facts are new, in [0,1]; None = the settings' own.
         unfiltered: names of the inferred filters that are dropped.
     """
@@ -53,12 +53,12 @@ class Refinement:
     unfiltered: tuple[str, ...] = ()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the call that it changes."""
+        """Return the parameters that it changes in the call."""
         values = {"fuzzy": SPELLING_LEVEL if self.corrected else None, "min_similarity": self.min_similarity}
         return {name: value for name, value in values.items() if value is not None}
 
     def notes(self) -> dict[str, Any]:
-        """Return reasons and changes as plans, events and traces hold them, without empty ones."""
+        """Return reasons and changes for plans, events and traces, without empty ones."""
         notes = {"reasons": list(self.reasons), "corrected": self.corrected, "dropped_filters": list(self.unfiltered)}
         return {name: value for name, value in notes.items() if value} | self.parameters()
 
@@ -67,19 +67,19 @@ NO_REFINEMENT = Refinement()
 
 
 def may_be_misspelt(reasons: Sequence[str], settings: Settings) -> bool:
-    """Tell whether a refinement should look for misspellings: vectors know none, and not every reason hints at one."""
+    """Tell whether a refinement should look for misspellings: not by vectors alone, and only for some reasons."""
     return settings.search_mode is not SearchMode.VECTOR and not _SPELLING_REASONS.isdisjoint(reasons)
 
 
 def likely_slips(asked: str, corrected: str | None) -> str | None:
-    """Return `corrected` with only those words changed that were likely misspelt; None if there are none.
+    """Return `corrected` with only the likely misspellings changed; None if there are none.
 
-    A memory doesn't hold every word of a language. So a common one is no slip; a change of the last letter alone is
-    another form of the word; and slips rarely touch the first letter, by which other words differ (`Leute`, `heute`).
+    A memory doesn't have every word of a language. So a common word is no typo; a change of the last letter alone is
+    another form of the word; and typos rarely affect the first letter, in which other words differ (`Leute`, `heute`).
 
     Args:
         asked: the question as it was asked.
-        corrected: the same with words that the memory knows in place of those that it doesn't; as many words.
+        corrected: the same question with unknown words replaced by words in memory; it has as many words.
     """
     typed, known = asked.split(), (corrected or asked).split()
     kept = [new if _is_slip(old, new) else old for old, new in zip(typed, known, strict=True)]
@@ -105,9 +105,9 @@ def plan_refinement(
     Args:
         question: the analysed request.
         reasons: why a refinement is made (LOOP-5).
-        corrected: the question with likely misspellings mended, or None.
+        corrected: the question with likely misspellings corrected, or None.
         best_similarity: highest similarity of anything found so far, in [0,1].
-        settings: holds the thresholds.
+        settings: has the thresholds.
     """
     floor = settings.novelty_min_similarity
     lowered = round(floor * settings.refine_relaxation, _DIGITS) if best_similarity < floor else floor
@@ -120,7 +120,7 @@ def plan_refinement(
 
 
 def refined_queries(question: AnalysedQuestion, refinement: Refinement, longest: int) -> Iterator[PlannedQuery]:
-    """Yield the queries that a refinement's changes make, of at most `longest` characters."""
+    """Yield the queries for a refinement's changes, of at most `longest` characters."""
     if refinement.corrected:
         text = " ".join([*question.referents, content_query(refinement.corrected)])
         spoken = None if question.referents else refinement.corrected

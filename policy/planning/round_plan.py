@@ -37,7 +37,7 @@ _TOOLS = {
 
 @dataclass(frozen=True)
 class PlanningParts:
-    """The functions that make a plan's queries; ablations replace them, to measure what each is worth (OPS-4).
+    """The functions that make a plan's queries; ablations replace them to measure the value of each (OPS-4).
 
     Attributes:
         direct: queries of the strategy `direct`.
@@ -45,7 +45,7 @@ class PlanningParts:
         feedback: queries of words that the best facts share.
         gaps: queries for uncovered parts of the question.
         members: queries for further members of a list.
-        strategies: those that may be rotated.
+        strategies: the strategies that take turns.
     """
 
     direct: DirectQueries = fallback_queries
@@ -63,8 +63,8 @@ DEFAULT_PLANNING_PARTS = PlanningParts()
 class PlanningContext:
     """The inputs of planning (LOOP-3): everything tried with its yield, and everything found, best first.
 
-    `refinement` is what a refinement changes (LOOP-6), `member_words` are words for members of the asked kind that
-    memory has (PIECES-1).
+    `refinement` has the changes of a refinement (LOOP-6), `member_words` the words in memory for members of the asked
+    kind (PIECES-1).
     """
 
     question: AnalysedQuestion
@@ -83,8 +83,8 @@ class LlmAdvice:
 
     Attributes:
         queries: its queries, best first.
-        strategy: the strategy that it wants; None = the next one.
-        missing: what it says is missing (LOOP-6).
+        strategy: the strategy that it asks for; None = the next one.
+        missing: the parts that it considers missing (LOOP-6).
         wider: whether to look further down the lists of results.
         fuzzy: fuzzy level of the next call, 0 to 2.
     """
@@ -120,7 +120,7 @@ def content_types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Se
 class QueryFingerprinter:
     """Computes fingerprints of a query's tool and filters: a query without results may run again with another one.
 
-    The filters are those of the request, and those that the query itself is narrowed to (LOOP-4).
+    The filters are those of the request and of the query itself (LOOP-4).
     """
 
     tool: str
@@ -157,10 +157,10 @@ def plan_next(
 ) -> PlanningResult:
     """Return the next plan; it has no queries if nothing untried is left.
 
-    What a refinement changes comes first, then bridges, then the queries of the next strategy that has an untried one.
-    A refinement adds a query for each uncovered part of the question and feedback queries, and looks deeper; a first
-    iteration takes the whole fallback set. The queries of a language model come last: they pass the same repeat filter,
-    and take no room from the others.
+    The queries for a refinement's changes come first, then bridges, then those of the next strategy that has an untried
+    one. A refinement adds a query for each uncovered part of the question and feedback queries, and looks deeper; a
+    first iteration takes the whole fallback set. The queries of a language model come last: they pass the same repeat
+    filter, and take no room from the others.
     """
     advice = advice or LlmAdvice()
     tool = tool_for(content_types).value
@@ -205,7 +205,7 @@ def _next_strategy(
 ) -> tuple[Strategy, list[PlannedQuery], int]:
     """Return the next strategy with an untried query, its queries, and how many were offered on the way.
 
-    A wanted strategy goes first, but not before the first iteration's fallback set. `room` is for how many queries.
+    A wanted strategy goes first, but not before the first iteration's fallback set. `room` is the number of queries.
     """
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     first = not known.outcomes

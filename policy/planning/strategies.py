@@ -25,8 +25,8 @@ from recall_loop.text.time.time_expressions import TimeExpression, parse_times, 
 from recall_loop.text.words.tokens import stems
 
 _FACTS = 8
-_MOST_NAMES = 4
-_MOST_TIMES = 3
+_MAX_NAMES = 4
+_MAX_TIMES = 3
 _READ_CHARACTERS = 4000
 NameFinder = Callable[[str], tuple[str, ...]]
 DirectQueries = Callable[[AnalysedQuestion, int, int], list[PlannedQuery]]
@@ -37,7 +37,7 @@ def order_strategies(used: Sequence[str], outcomes: Iterable[QueryOutcome]) -> l
     gains: dict[str, list[int]] = {}
     for outcome in outcomes:
         if outcome["source"] == QuerySource.FEEDBACK:
-            continue  # bridges and feedback go with every strategy and don't count for it
+            continue  # bridges and feedback accompany every strategy and don't count for it
         gains.setdefault(outcome["strategy"], []).append(outcome["new_facts"])
     fresh = [strategy for strategy in Strategy if strategy.value not in used]
     tried = [strategy for strategy in Strategy if strategy.value in used]
@@ -72,7 +72,7 @@ def _names(question: AnalysedQuestion, ranked: Sequence[PoolEntry], find: NameFi
     asked = set(stems(question.text))
     texts = [*question.referents, *(entry_text(entry)[:_READ_CHARACTERS] for entry in ranked[:_FACTS])]
     names = unique_folded(name for text in texts for name in find(text))
-    return [name for name in names if set(stems(name)) - asked][:_MOST_NAMES]
+    return [name for name in names if set(stems(name)) - asked][:_MAX_NAMES]
 
 
 def _named(question: AnalysedQuestion, names: Sequence[str]) -> Iterator[PlannedQuery]:
@@ -84,7 +84,7 @@ def _named(question: AnalysedQuestion, names: Sequence[str]) -> Iterator[Planned
 def _timed(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
     """Yield the question's words without its time words, with each time as people write it."""
     words = without_times(content_query(question.text), question)
-    for time in (question.times or _times_of(ranked))[:_MOST_TIMES]:
+    for time in (question.times or _times_of(ranked))[:_MAX_TIMES]:
         for rendered in render_time(time):
             yield make_query(f"{words} {rendered}".strip(), QuerySource.TEMPORAL)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from recall_loop.text.words.stop_words import word_set
 
 NOT_IN_MEMORY = "Not in memory."
-# Where the search failed: nobody knows what memory holds.
+# For a failed search: it isn't known what memory holds.
 NOT_SEARCHED = "I could not search the memory."
-# Citations are added here, from `cites`; anything that a model writes in brackets is removed.
+# Citations are added here, from `cites`; any brackets that a model writes are removed.
 _OPEN_BRACKET = re.compile(r"\s*(?:\[[^\]]*)?$")
 _BRACKETS = re.compile(r"\s*\[[^\]]*\]")
 # The end of a sentence: after a word of three letters or a number, before a capital; not after an abbreviation.
@@ -51,7 +51,7 @@ def split_sentences(text: str) -> list[str]:
 def compose_partial_answer(items: Sequence[tuple[Sequence[int], str]], ids: Sequence[str]) -> str:
     """Return the part of an unfinished answer that may be shown: a prefix of what `compose_answer` will return.
 
-    Only the last sentence is unfinished; it is shown up to where it can't change any more.
+    Only the last sentence is unfinished; its part that can't change any more is shown.
     """
     if not items:
         return ""

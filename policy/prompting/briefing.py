@@ -23,7 +23,7 @@ FACT_CHARACTERS = 200
 MESSAGE_CHARACTERS = 500
 NAME_CHARACTERS, NAME_TOKENS = 60, 20
 _T = TypeVar("_T")
-# Shares of the budget that a prompt has left beside its fixed words and the question.
+# Shares of the budget that a prompt has left after its fixed words and the question.
 CONVERSATION_SHARE, TRIED_SHARE, UNCOVERED_SHARE = 0.2, 0.25, 0.05
 # A last line such as "(and 120 more)".
 _REMAINDER_TOKENS = 12
@@ -123,7 +123,7 @@ _TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
 _BRACKETED = re.compile(r"\[(?=[^\[\]]{1,512}\])")
 # A message may say other things besides the superseded one.
 _ENDS = {True: "no longer true from ", False: "partly out of date since "}
-# Tried in turn: scripts other than Latin take up to a token for each character, and more.
+# Tried in turn: scripts other than Latin take up to a token for each character, or more.
 _SHORTENED_CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 
 
@@ -132,7 +132,7 @@ def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozen
 
     If the first fact alone is too long, it is cut to the window with the most question `terms`.
     """
-    most = CHARACTERS_PER_TOKEN * budget  # a longer text can't fit, and takes long to be measured
+    most = CHARACTERS_PER_TOKEN * budget  # a longer text can't fit, and takes long to measure
     fitting = takewhile(lambda entry: len(entry["record"]["text"]) <= most, entries)
     kept = fit_to_budget((_line(entry, entry["record"]["text"]) for entry in fitting), budget)
     if kept or not entries:
@@ -152,12 +152,12 @@ def _line(entry: PoolEntry, text: str) -> str:
     end = _ENDS[record["kind"] == ContentType.FACT] + record["valid_until"][:10] if record.get("valid_until") else None
     hint = record.get("superseded_by_hint")
     newer = f"older, see [{hint}]" if hint else None
-    author, label, told = (_uncited(part or "") for part in (record.get("author"), record.get("label"), text))
+    author, label, shown = (_uncited(part or "") for part in (record.get("author"), record.get("label"), text))
     about = ", ".join(filter(None, [day, end, newer, author, label]))
-    line = f"[{record['id']}] {about}: {told}" if about else f"[{record['id']}] {told}"
+    line = f"[{record['id']}] {about}: {shown}" if about else f"[{record['id']}] {shown}"
     return _TAG.sub("&lt;", " ".join(line.split()))
 
 
 def _uncited(text: str) -> str:
-    """Return text on one line in which no brackets are a citation: only the block's own cite a memory (GUARD-7)."""
+    """Return text on one line without citations: only the block's own brackets cite a memory (GUARD-7)."""
     return _BRACKETED.sub("&#91;", " ".join(text.split()))

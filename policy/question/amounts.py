@@ -20,19 +20,19 @@ _AMOUNT_WORDS = word_set(
     annually hourly always never rarely seldom sometimes often constantly time times each every baby newborn toddler
     teenager pensioner"""
 )
-# Han numerals stand between no blanks; one alone is part of many other words, unless a unit follows.
+# Han numerals have no blanks around them; a single one is part of many other words, unless a unit follows.
 _HAN_UNITS = "个岁次位本条张只台天年周元块件层间套点"
 _DIGIT = re.compile(rf"\d|[一二两三四五六七八九十百千万亿零]{{2}}|[二两三四五六七八九十百千万][{_HAN_UNITS}]")
 
 
 @lru_cache(maxsize=4096)
-def tells_amount(text: str) -> bool:
+def states_amount(text: str) -> bool:
     """Tell whether a text has a number, a word such as "several" or "every", or a time."""
-    return counts(text) or says_when(text)
+    return has_quantity(text) or says_when(text)
 
 
 @lru_cache(maxsize=4096)
-def counts(text: str) -> bool:
+def has_quantity(text: str) -> bool:
     """Tell whether a text has a number, or a word such as "several" or "every"."""
     if has_number(text):
         return True
@@ -41,13 +41,13 @@ def counts(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def counts_beside_times(text: str) -> bool:
-    """Tell whether a text has such a number or word that is no part of a time: "it opens at six" has none."""
-    return counts(text) and counts(without_times(text))
+def has_quantity_besides_times(text: str) -> bool:
+    """Tell whether a text has such a number or word outside of its times: "it opens at six" has none."""
+    return has_quantity(text) and has_quantity(without_times(text))
 
 
 def number_words(language: str) -> frozenset[str]:
-    """Return the words of a language for numbers; those of English where it has no list."""
+    """Return a language's number words; the English ones if it has no list."""
     known = language_words().get(language)
     return known.numbers if known else _NUMBER_WORDS
 

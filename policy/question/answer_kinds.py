@@ -1,7 +1,7 @@
-"""The kind of answer that a question asks for, if its words show one: a date, a number or a person (STOP-5, OPEN-4).
+"""The kind of answer that a question asks for, if its wording shows it: a date, a number or a person (STOP-5, OPEN-4).
 
-Of several question words the first governs: "who was there when it burnt?" asks for a person, and "what do I do when it
-rains?" for none of the three.
+The first question word decides: "who was there when it burnt?" asks for a person, and "what do I do when it rains?" for
+none of the three.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import CHINESE, language_words
 from recall_loop.text.words.stop_words import QUESTION_WORDS
 
-# A preposition may stand before the question word that opens a question ("in what", "mit wem").
+# The question word that opens a question may follow a preposition ("in what", "mit wem").
 _OPENING_WORDS = 2
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -37,10 +37,10 @@ _ENGLISH = {
 
 
 def asked_kind(question: str, language: str) -> AnswerKind | None:
-    """Return the kind of answer that a single question asks for; None where its words don't show one.
+    """Return the kind of answer that a question asks for; None if its wording doesn't show it.
 
     Args:
-        question: one question, without others beside it.
+        question: a single question.
         language: its language (ISO 639-1); those without patterns of their own are read as English.
     """
     matches = ((kind, pattern.search(question)) for kind, pattern in _patterns(language))
@@ -54,7 +54,7 @@ def asked_kind(question: str, language: str) -> AnswerKind | None:
 
 @cache
 def _patterns(language: str) -> tuple[tuple[AnswerKind, re.Pattern[str]], ...]:
-    """Return the patterns of questions for a number, a date or a person; where two begin together the first counts."""
+    """Return the patterns of questions for a number, a date or a person; of two matches at one place, the first."""
     known = language_words().get(language)
     answers = known.answers if known and known.answers else _ENGLISH
     before = "" if language == CHINESE else r"(?<!\w)"
@@ -62,7 +62,7 @@ def _patterns(language: str) -> tuple[tuple[AnswerKind, re.Pattern[str]], ...]:
 
 
 def _question_words(language: str) -> frozenset[str]:
-    """Return the words by which a question may open; in Chinese they may stand anywhere, and tell nothing there."""
+    """Return the words that may open a question; none for Chinese, where they may be anywhere and decide nothing."""
     if language == CHINESE:
         return frozenset()
     known = language_words().get(language)

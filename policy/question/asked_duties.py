@@ -1,7 +1,7 @@
-"""Questions for what is to be done or bought: "what do I need to buy?" is answered by "we're out of milk" (STOP-5).
+"""Questions about duties, things to do or to buy: "what do I need to buy?", answered by "we're out of milk" (STOP-5).
 
-A statement of a duty needn't share a word with the question. A question with names or further nouns asks for more than
-the duty: "what do I have to do about the mould?".
+A statement of a duty may share no word with the question. A question with names or further nouns asks for something
+more specific: "what do I have to do about the mould?".
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import CHINESE
 from recall_loop.text.words.tokens import stems
 
-# Beside the question, where no blanks tell words apart: "我还有…呢？".
-_FEW_SIGNS = 5
+# Characters around the matched question in a script without blanks: "我还有…呢？".
+_FEW_CHARACTERS = 5
 
 
 class AskedDuty(NamedTuple):
-    """What such a question asks for, in a noun, and as the kind of what tells it."""
+    """The duty that a question asks about, as a noun, and as a kind that recognises statements of it."""
 
     phrase: str
     kind: AskedKind
@@ -31,25 +31,27 @@ class AskedDuty(NamedTuple):
 
 class _Form(NamedTuple):
     asked: re.Pattern[str]
-    told: re.Pattern[str]
+    statement: re.Pattern[str]
     phrase: str
     padding: frozenset[str]
 
 
 def asked_duty(question: str, phrases: tuple[str, ...], language: str) -> AskedDuty | None:
-    """Return what a question asks for that is to be done or bought; None where it asks for anything else.
+    """Return the duty that a question asks about; None if it asks about anything else.
 
     Args:
         question: one question without names.
         phrases: its noun phrases without times.
         language: its language (ISO 639-1).
     """
-    folded, told = fold(question), _folded_words(phrases)
+    folded, nouns = fold(question), _folded_words(phrases)
     for form in _forms().get(language, ()):
         found = form.asked.search(folded)
-        if found and (told <= form.padding or (language == CHINESE and len(folded) - len(found[0]) <= _FEW_SIGNS)):
+        if found and (
+            nouns <= form.padding or (language == CHINESE and len(folded) - len(found[0]) <= _FEW_CHARACTERS)
+        ):
             wanted = frozenset(stems(" ".join((form.phrase, *phrases)), language))
-            return AskedDuty(form.phrase, AskedKind(wanted, frozenset(), form.told))
+            return AskedDuty(form.phrase, AskedKind(wanted, frozenset(), form.statement))
     return None
 
 
@@ -64,5 +66,5 @@ def _forms() -> dict[str, list[_Form]]:
 
 
 def _form(lists: dict[str, str]) -> _Form:
-    asked, told = (re.compile(lists[name]) for name in ("asked", "told"))
-    return _Form(asked, told, lists["phrase"], frozenset(lists["padding"].split()))
+    asked, statement = (re.compile(lists[name]) for name in ("asked", "told"))
+    return _Form(asked, statement, lists["phrase"], frozenset(lists["padding"].split()))

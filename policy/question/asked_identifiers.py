@@ -1,4 +1,4 @@
-"""Whether a record has the identifiers in the question: E1042 doesn't explain E2001 (CONF-3)."""
+"""Whether a record mentions the identifiers in the question: a note about E1042 doesn't explain E2001 (CONF-3)."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _FIELDS = ("text", "subject", "object", "label", "author", "session", "conversat
 
 @lru_cache(maxsize=256)
 def _asked(text: str) -> tuple[Identifier, ...]:
-    """Return the identifiers in what a text asks, or in all of it if it asks nothing."""
+    """Return the identifiers in the questions of a text, or in all of it if it asks nothing."""
     acts = find_speech_acts(text)
     asking = "".join(text[each.start : each.end] for each in acts if each.act is not SpeechAct.STATEMENT)
     return find_identifiers(asking or text)
 
 
 def has_asked_identifier(question: AnalysedQuestion, record: Mapping[str, Any]) -> bool:
-    """Tell whether a record has an identifier that is asked for, and that is no mere amount."""
+    """Tell whether a record mentions an identifier of the question that can't be a mere amount."""
     asked = [each for each in _asked(question.text) if not each.may_count]
-    return bool(asked) and _has_any(asked, _told(record))
+    return bool(asked) and _has_any(asked, _searched_text(record))
 
 
 def lacks_identifier(question: AnalysedQuestion, entry: PoolEntry, *, known: bool) -> bool:
-    """Tell whether a question asks for identifiers, of which a record has none and can't be meant all the same.
+    """Tell whether a record is ruled out because it lacks the identifiers in the question.
 
-    It can't if it has another one of the kind, or if nothing that was found has any of them: what goes on where another
-    record left off needn't repeat it.
+    A record without them is ruled out if it has another identifier of the same kind, or if no record that was found has
+    any of them. Otherwise it may continue a record that has one, and needn't repeat it.
 
     Args:
-        question: what is asked.
+        question: the question.
         entry: the record.
-        known: whether any record has an identifier that is asked for.
+        known: whether any record that was found has one of the question's identifiers.
     """
     asked = _asked(question.text)
-    if not asked or _has_any(asked, told := _told(entry["record"])):
+    if not asked or _has_any(asked, text := _searched_text(entry["record"])):
         return False
-    if any(each.others is not None and each.others.search(told) for each in asked):
+    if any(each.others is not None and each.others.search(text) for each in asked):
         return True
     return not known and not all(each.may_count for each in asked) and not _has_any(asked, entry["window"])
 
@@ -52,5 +52,5 @@ def _has_any(asked: Sequence[Identifier], text: str) -> bool:
     return any(each.spelt.search(text) for each in asked)
 
 
-def _told(record: Mapping[str, Any]) -> str:
+def _searched_text(record: Mapping[str, Any]) -> str:
     return "\n".join([*filter(None, map(record.get, _FIELDS)), *record.get("tags", ())])

@@ -1,7 +1,7 @@
-"""Questions for a kind of thing, and whether a text names one: "which herb can't I stand?", coriander (STOP-5).
+"""Questions about a kind of thing, and texts that mention a member: "which herb can't I stand?", coriander (STOP-5).
 
-A memory seldom says of what kind a thing is: who drives a Corolla needn't tell that it is a car. The kinds are those
-of `text.words.kinds`; words of other languages are read as their English.
+A memory seldom states the kind: somebody who drives a Corolla needn't say that it is a car. The kinds are those of
+`text.words.kinds`; words of other languages are looked up by their English translation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recall_loop.text.words.languages import CHINESE, ENGLISH, language_words, s
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import text_language, words
 
-# Longer texts tell of many things.
+# Longer texts are about many things.
 _LONGEST = 1000
 _ENGLISH = re.compile(
     r"\bwhich\s+(?:(?:kind|type|sort|brand|breed)s?\s+of\s+)?(\w+(?:\s\w+){0,2})"
@@ -33,19 +33,19 @@ _ENGLISH = re.compile(
 class AskedKind(NamedTuple):
     """The kind of thing that a question asks for: the stems of its words, and of English words for its members.
 
-    Of a duty there are no members, but a pattern of what tells one, over folded text.
+    A duty has no members; instead `statement_pattern` matches folded statements of it.
     """
 
     stems: frozenset[str]
     members: frozenset[str]
-    telling: re.Pattern[str] | None = None
+    statement_pattern: re.Pattern[str] | None = None
 
-    def told_in(self, text: str) -> frozenset[str]:
-        """Return the stems of the kind's words if a text has a word for one of its members, in any known language."""
-        if self.telling is not None:
-            return self.stems if self.telling.search(fold(text[:_LONGEST])) else frozenset()
-        told = self.members and not self.members.isdisjoint(_english_stems(text[:_LONGEST]))
-        return self.stems if told else frozenset()
+    def stems_if_mentioned(self, text: str) -> frozenset[str]:
+        """Return the stems of the kind's words if a text mentions one of its members, in any known language."""
+        if self.statement_pattern is not None:
+            return self.stems if self.statement_pattern.search(fold(text[:_LONGEST])) else frozenset()
+        mentioned = self.members and not self.members.isdisjoint(_english_stems(text[:_LONGEST]))
+        return self.stems if mentioned else frozenset()
 
 
 NO_KIND = AskedKind(frozenset(), frozenset())
@@ -53,7 +53,7 @@ NO_KIND = AskedKind(frozenset(), frozenset())
 
 @lru_cache(maxsize=256)
 def asked_kind_of(question: str, language: str) -> AskedKind:
-    """Return the kind of thing that a question asks for; `NO_KIND` where it asks for none that is known."""
+    """Return the kind of thing that a question asks for; `NO_KIND` if it asks for no known kind."""
     for found in _pattern(language).finditer(question):
         for kind, english in _kinds(next(filter(None, found.groups()), ""), language):
             if members_of(english):
@@ -87,7 +87,7 @@ def _english_stems(text: str) -> frozenset[str]:
 
 
 def _kinds(phrase: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield what a phrase may have as a kind, and its English: two words that are one, then each from the first."""
+    """Yield the possible kinds in a phrase with their English: known two-word terms first, then single words."""
     if language == CHINESE:
         parts = [phrase[:end] for end in range(len(phrase), 0, -1)]
     else:

@@ -1,6 +1,6 @@
-"""Whether a question asks for anything at some time: "what did I do on Thursday?" (LIVE-4, CONF-3).
+"""Whether a question asks for anything that happened at some time: "what did I do on Thursday?" (LIVE-4, CONF-3).
 
-Nothing that was told of that day need have a word of it. "Where was I on Thursday?" asks for more than the day.
+A record from that day may share no word with it. "Where was I on Thursday?" is more specific.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from importlib.resources import files
 from recall_loop.text.words.folding import fold
 
 
-def asks_for_whatever_was(asked: Collection[str], phrases: Iterable[str], language: str) -> bool:
-    """Tell whether a question asks for anything, in words that tell nothing of it.
+def asks_what_happened(asked: Collection[str], phrases: Iterable[str], language: str) -> bool:
+    """Tell whether a question asks what happened, in words that say nothing about it.
 
     Args:
         asked: its words, folded.
@@ -22,8 +22,8 @@ def asks_for_whatever_was(asked: Collection[str], phrases: Iterable[str], langua
         language: its language (ISO 639-1).
     """
     what, happened = _words().get(language, (frozenset[str](), frozenset[str]()))
-    told = {word for phrase in phrases for word in fold(phrase).split()}
-    return not what.isdisjoint(asked) and told <= happened
+    nouns = {word for phrase in phrases for word in fold(phrase).split()}
+    return not what.isdisjoint(asked) and nouns <= happened
 
 
 @cache

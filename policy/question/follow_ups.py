@@ -1,8 +1,8 @@
-"""Whether a question only makes sense after the messages before it, or names its own subject.
+"""Whether a question depends on the messages before it, or names its own subject.
 
 After "what does the repair of the bike cost?", "and when?" is about the bike, and "what is my cat called?" isn't. A
-question about oneself or about a thing with an article would be understood by somebody who hears no more than that.
-The words: `follow_ups.toml`.
+question about the speaker, or about a noun with an article, can be understood by itself. The words are in
+`follow_ups.toml`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from recall_loop.text.words.stop_words import QUESTION_WORDS, word_set
 from recall_loop.text.words.tokens import content_words, words
 
 _PRONOUNS = word_set("""he she they it him her them his hers their theirs its this that these those there then one""")
-# It keeps the words on both sides of it apart.
-_STAND_IN = " 0 "
+# Keeps the words on both sides of a removed expletive from becoming neighbours.
+_PLACEHOLDER = " 0 "
 _NOTHING = r"(?!)"
 
 
 class Dependence(Enum):
-    """How far a question depends on what was said before it.
+    """How far a question depends on the messages before it.
 
-    `NONE`: it says whom or what it is about. `MATTER`: it says whom, and its matter only by a verb ("when did I
-    start?"). `WHOLE`: it means little without it.
+    `NONE`: it names its subject. `MATTER`: it names the person, but the matter only by a verb ("when did I start?").
+    `WHOLE`: it means little without them.
     """
 
     NONE = "none"
@@ -74,11 +74,11 @@ def _signs() -> Mapping[str, _Signs]:
 
 
 def dependence(text: str, named: Sequence[str], language: str) -> Dependence:
-    """Return how far a request depends on what was said before it.
+    """Return how far a request depends on the messages before it.
 
-    One that names somebody never does. One that has a pronoun, or at most one content word, does unless it is a
-    question that speaks of oneself or of a thing with an article. What is asked of the one who answers ("which do you
-    recommend?") mostly goes on with what they said.
+    A request with a name never does. A request with a pronoun, or with at most one content word, does, unless it is a
+    question about the speaker or about a noun with an article. A question about the listener ("which do you
+    recommend?") mostly continues what they said.
     """
     if named or not (_pronouns(language) & set(words(text)) or len(content_words(text)) <= 1):
         return Dependence.NONE
@@ -90,20 +90,20 @@ def dependence(text: str, named: Sequence[str], language: str) -> Dependence:
 
 
 def _of_question(text: str, signs: _Signs, language: str) -> Dependence:
-    said = words(signs.expletives.sub(_STAND_IN, text))
+    said = words(signs.expletives.sub(_PLACEHOLDER, text))
     matter = set(content_words(text)) - asking_words(language)
     if not matter or not signs.addressed.isdisjoint(said) or _refers_back(said, signs, language):
         return Dependence.WHOLE
     before_nouns = signs.articles | signs.owners
     if any(before in before_nouns and word in matter for before, word in pairwise(said)):
         return Dependence.NONE
-    of_oneself = bool(signs.speaks.search(text)) or not signs.own.isdisjoint(said)
-    of_oneself = of_oneself or has_first_person(text, language)
-    return Dependence.MATTER if of_oneself else Dependence.WHOLE
+    about_speaker = bool(signs.speaks.search(text)) or not signs.own.isdisjoint(said)
+    about_speaker = about_speaker or has_first_person(text, language)
+    return Dependence.MATTER if about_speaker else Dependence.WHOLE
 
 
 def _last_part(text: str) -> str:
-    """Return the last sentence of a text, which is the one that asks."""
+    """Return the last sentence of a text, the one that asks."""
     last = find_speech_acts(text)[-1]
     return text[last.start : last.end].strip()
 
@@ -111,8 +111,8 @@ def _last_part(text: str) -> str:
 def _refers_back(said: Sequence[str], signs: _Signs, language: str) -> bool:
     """Tell whether a question has a pronoun of the third person.
 
-    A word that may be an article is one before a content word, but behind a question word or a subject ("¿cuándo la
-    compré?", "quand est-ce que je la paie ?").
+    A word that may be an article or a pronoun is an article before a content word, except after a question word or a
+    subject ("¿cuándo la compré?", "quand est-ce que je la paie ?").
     """
     known, person = language_words().get(language), person_words()[language]
     ahead = (known.question if known else QUESTION_WORDS) | person.asker | person.third

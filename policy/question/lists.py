@@ -1,8 +1,8 @@
 """Questions that ask for a list: several things of a kind, or every time that something happened (PIECES-1).
 
-"Which sports has Kevin played?", "what has she painted?" and "where have they been?" have answers that lie in several
-records, each with a member. They are recognised by their form, in six languages: a question word with a noun in the
-plural, a kind, type or sort of something, a perfect that leaves the time open, or a count.
+The answers to "which sports has Kevin played?", "what has she painted?" and "where have they been?" are spread over
+several records, each with a member. Such questions are recognised by their form, in six languages: a question word with
+a plural noun, a kind, type or sort of something, a perfect that leaves the time open, or a count.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _NO_PLURAL = ("ss", "us", "is", "'s", "\u2019s")
 
 @dataclass(frozen=True)
 class ListRequest:
-    """What a question wants several of.
+    """The list that a question asks for.
 
     Attributes:
-        kind: the noun phrase for the kind, as written; empty where the question names none.
-        form: its other content words, without names, which statements of the same form have too ("painted").
+        kind: the noun phrase for the kind of its members, as written; empty if the question names none.
+        form: the question's other content words, without names; statements that answer it often share them ("painted").
     """
 
     kind: str
@@ -56,7 +56,7 @@ class ListRequest:
 
 @lru_cache(maxsize=256)
 def list_request(text: str, language: str = ENGLISH, names: tuple[str, ...] = ()) -> ListRequest | None:
-    """Return what a question wants a list of; None where it asks for a single thing.
+    """Return the list that a question asks for; None if it asks for a single thing.
 
     Args:
         text: the question.
@@ -86,7 +86,7 @@ def _kind_of(found: re.Match[str]) -> str:
 
 
 def _english_kind(text: str, names: frozenset[str]) -> str | None:
-    """Return the kind that an English question wants several of, "" where it wants any, None for a single thing."""
+    """Return the kind of list that an English question asks for, "" for any kind, None if it asks for no list."""
     for pattern in _KINDS:
         for found in pattern.finditer(text):
             kind, sort = found["kind"], found.groupdict().get("sort") or ""

@@ -1,8 +1,8 @@
 """Periods: records made at a time named in the question, or soon after (QUERY-1, RANK-3).
 
-What happened in July was said in July or soon after it, and hardly ever in words that name the month. So records of
-that time are searched on their own, and ranked before others in the final order. A time that only bounds the question
-(since July, as of July) doesn't tell when it was said.
+People mention what happened in July during July or soon after it, and hardly ever name the month. So records from that
+time are searched separately, and ranked before others in the final order. A time that only bounds the question (since
+July, as of July) doesn't show when it was said.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recall_loop.state.scope import Filters
 from recall_loop.text.time.dates import LATEST
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
 
-_LEAST_AFTER, _MOST_AFTER = timedelta(days=1), timedelta(days=7)
+_MIN_AFTER, _MAX_AFTER = timedelta(days=1), timedelta(days=7)
 _SOON_AFTER = 0.5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VAGUELY = r"(?:(?:about|around|early|mid|late|the|(?:start|beginning|middle|end|first half|second half) of)[\s-]+)*"
@@ -36,7 +36,7 @@ _BETWEEN = re.compile(r"\bbetween\s+(?:the\s+)?$", re.IGNORECASE)
 
 
 def event_times(text: str, times: Sequence[TimeExpression]) -> tuple[TimeExpression, ...]:
-    """Return those of `times` in which `text` places its event; a range counts as one.
+    """Return those of `times` in which the event in `text` took place; a range counts as one.
 
     "Between March and May" is all of March to May. A time that only bounds the event ("since May") is left out.
     """
@@ -73,7 +73,7 @@ def period_filters(times: Sequence[TimeExpression], filters: Filters, now: datet
     """Return filters for records made from the first of `times` until soon after the last.
 
     They stay within the request's `filters`. None if there is no time, if all times are later than `now`, or if
-    the request's filters leave nothing of them.
+    the request's filters exclude all of them.
     """
     times = [time for time in times if time.start <= min(now, filters.as_of or now)]
     if not times:
@@ -87,8 +87,8 @@ def time_fit(entry: PoolEntry, times: Sequence[TimeExpression]) -> float:
     """Return how well a record fits the best of `times`, in [0,1].
 
     1 if the record was made then, and 0.5 if soon after: within the length of the time itself, but at least a day and
-    at most a week. A text that names a time fits by the share of the named time that lies within one of `times`:
-    "yesterday" may tell of a day, "this year" hardly does.
+    at most a week. A text that names a time fits by the share of the named time that is within one of `times`:
+    "yesterday" may be about a given day, "this year" hardly is.
     """
     if not times:
         return 0.0
@@ -125,12 +125,12 @@ def _made_in(made: datetime | None, time: TimeExpression) -> bool:
 
 
 def _share(named: TimeExpression, time: TimeExpression) -> float:
-    """Return the share of a named time that lies within another, in [0,1]."""
+    """Return the share of a named time that is within another, in [0,1]."""
     common = min(named.end, time.end) - max(named.start, time.start)
     return max(common / (named.end - named.start), 0.0)
 
 
 def _recall_end(time: TimeExpression) -> datetime:
-    """Return until when people still talk about what happened in a time."""
-    length = min(max(time.end - time.start, _LEAST_AFTER), _MOST_AFTER)
+    """Return the time until which people still talk about what happened in a time."""
+    length = min(max(time.end - time.start, _MIN_AFTER), _MAX_AFTER)
     return time.end + min(length, LATEST - time.end)

@@ -12,7 +12,7 @@ from typing import Any
 from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
 from recall_loop.policy.question.asked_duties import asked_duty
 from recall_loop.policy.question.asked_kinds import NO_KIND, AskedKind, asked_kind_of
-from recall_loop.policy.question.asked_times import asks_for_whatever_was
+from recall_loop.policy.question.asked_times import asks_what_happened
 from recall_loop.policy.question.follow_ups import Dependence, dependence
 from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
@@ -29,7 +29,7 @@ from recall_loop.text.words.tokens import content_words, has_word, stem_set, ste
 
 _FOCUS_CHARACTERS = 1000
 _WINDOW_MESSAGES = 6
-_MOST_REFERENTS = 3
+_MAX_REFERENTS = 3
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _PART = re.compile(
     r"\s*(?:[;?!]+\s+|,\s+and\s+|\band\b\s+(?=(?:who|what|when|where|why|how|which|did|does|is|was)\b))\s*",
@@ -48,18 +48,18 @@ class AnalysedQuestion:
         referents: entities of the conversation window that its pronouns may refer to, newest first.
         phrases: noun phrases without names and times.
         times: time expressions, counted from the reference time.
-        asked: kind of answer that it asks for, if that shows.
+        asked: kind of answer that it asks for, if its wording shows it.
         goal: the caller's goal, if any.
         topic: for what may be a follow-up, the noun phrases of the user's preceding message.
-        depends: how far it depends on what was said before it.
+        depends: how far it depends on the messages before it.
         event_times: those of its times in which the event took place, not those that only bound it.
         period: filters for records made in these times or soon after, if any.
-        about_questions: whether it asks what was asked or requested, or is symbols alone: all that was said counts.
+        about_questions: whether it asks what was asked or requested, or has only symbols: every message counts.
         table: related terms; None = the built-in ones.
-        language: its language (ISO 639-1), as the request states it, else as it is detected.
-        stated_language: the language that the request states; None where it states none.
-        kind: the kind of thing that it asks for, where it asks for no date, number or person.
-        listed: what it wants several of, if it asks for a list.
+        language: its language (ISO 639-1), stated by the request or else detected.
+        stated_language: the language that the request states, or None.
+        kind: the kind of thing that it asks for, if it asks for no date, number or person.
+        listed: the list that it asks for, if any.
     """
 
     text: str
@@ -88,15 +88,15 @@ class AnalysedQuestion:
 
     @cached_property
     def name_terms(self) -> frozenset[str]:
-        """The stems of its names: in its language, as in a sentence, and as they are stemmed alone."""
+        """The stems of its names: stemmed in its language, as in a sentence, and as stand-alone words."""
         return stem_set(self.names) | stem_set(self.names, self.language)
 
     @cached_property
-    def asks_for_times_alone(self) -> bool:
-        """Whether it asks for whatever was at some times: "what did I do on Thursday?"."""
+    def asks_only_about_times(self) -> bool:
+        """Whether it asks for anything that happened at some time: "what did I do on Thursday?"."""
         if not self.event_times or self.names or self.asked or self.depends is Dependence.WHOLE:
             return False
-        return asks_for_whatever_was(self.all_words, self.phrases, self.language)
+        return asks_what_happened(self.all_words, self.phrases, self.language)
 
     @cached_property
     def time_terms(self) -> frozenset[str]:
@@ -110,7 +110,7 @@ def analyse_question(
     """Return the analysis of `request`.
 
     Args:
-        request: its last user message is the question, the six messages before it are the conversation window.
+        request: its last user message is the question; the six messages before it are the conversation window.
         reference: the time from which relative times count.
         table: related terms; None = the built-in ones.
     """
@@ -205,4 +205,4 @@ def _without_terms(phrase: str, taken: frozenset[str]) -> str:
 def _referents(window: Sequence[str]) -> tuple[str, ...]:
     """Return the entities of the window that pronouns may refer to, newest first."""
     entities = (entity for message in reversed(window) for entity in find_entities(message))
-    return tuple(unique_folded(entities)[:_MOST_REFERENTS])
+    return tuple(unique_folded(entities)[:_MAX_REFERENTS])

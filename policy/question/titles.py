@@ -14,24 +14,24 @@ from recall_loop.text.words.stop_words import STOP_WORDS, first_person_balance
 _REFERRING_ENTRIES = 20
 """Number of best records whose texts are searched for titles."""
 _READ_CHARACTERS = 4000
-_LEAST_LETTERS, _MOST_CHARACTERS = 3, 200
+_MIN_LETTERS, _MAX_CHARACTERS = 3, 200
 _PIECES = 2
 
 
 def entry_title(entry: PoolEntry) -> str | None:
     """Return the label of an archival record if it is a title, else None.
 
-    Lower-case labels are categories ("travel", "notes"), not titles; nor are those with fewer than three letters or
-    more than 200 characters.
+    Lower-case labels are categories ("travel", "notes"), not titles. Labels with fewer than three letters or more than
+    200 characters aren't titles either.
     """
     label = entry["record"].get("label")
-    if entry["record"]["kind"] != ContentType.ARCHIVAL or not label or len(label) > _MOST_CHARACTERS or label.islower():
+    if entry["record"]["kind"] != ContentType.ARCHIVAL or not label or len(label) > _MAX_CHARACTERS or label.islower():
         return None
-    return str(label).strip() if sum(map(str.isalpha, label)) >= _LEAST_LETTERS else None
+    return str(label).strip() if sum(map(str.isalpha, label)) >= _MIN_LETTERS else None
 
 
 def without_qualifier(label: str) -> str:
-    """Return a label without the qualifier in brackets at its end; all of it if nothing else would be left."""
+    """Return a label without the bracketed qualifier at its end; the whole label if nothing else would be left."""
     at = label.rfind("(")
     return label[:at].rstrip() if at > 0 and label.endswith(")") else label
 
@@ -39,8 +39,8 @@ def without_qualifier(label: str) -> str:
 def title_references(pool: Collection[PoolEntry], question: str) -> dict[str, float]:
     """Return by key, for each titled entry that is referred to, the relevance of the best reference in [0,1].
 
-    A reference in the question counts 1; other pieces of the same text don't count. A title counts where it occurs as
-    written, as whole words; if several records have it, with different qualifiers, it counts for each of them.
+    A reference in the question counts 1; other pieces of the same text don't count. A reference is the title as
+    written, as whole words; if several records have it with different qualifiers, it counts for each of them.
     """
     titles = {entry["key"]: title for entry in pool if (title := entry_title(entry)) is not None}
     if not titles:
@@ -102,12 +102,12 @@ _ENGLISH = re.compile(
 )
 _COUNTRY = re.compile(r"\bU\.?S\.?(?=\W|$)")
 _NUMERAL = re.compile(r"\b([A-Z][a-z]+) I\b")
-# A wish to be served tells nothing of the speaker.
+# A request for help says nothing about the speaker.
 _SERVE = re.compile(rf"\b(?:{_SAY}|help|teach|remind|let)\s+(?:me|us)\b", re.IGNORECASE)
 
 
 def expected_speaker(question: str) -> Role | None:
-    """Return the role that has probably said the answer; None if its wording doesn't show it."""
+    """Return the role that has probably said the answer; None if the question's wording doesn't show it."""
     if _YOU_SAID.search(question):
         return Role.ASSISTANT
     if _I_SAID.search(_NUMERAL.sub(_without_numeral, question)):

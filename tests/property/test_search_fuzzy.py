@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.query.fuzzy import (
-    MOST_VARIANTS,
+    MAX_VARIANTS,
     WEIGHTS,
     corrected_query,
     expand_query,
@@ -61,7 +61,7 @@ def test_groups_keep_the_query_and_bound_what_is_added(query, frequencies, level
         (own, exact), *others = group.variants
         added = [variant for variant in others if variant[0] not in events]
         assert (own, exact) == (group.stem, 1.0)
-        assert len(added) <= (MOST_VARIANTS if level else 0)
+        assert len(added) <= (MAX_VARIANTS if level else 0)
         assert len(dict(group.variants)) == len(group.variants)
         for text, weight in added:
             assert 0.0 < weight < exact and weight in WEIGHTS.values()

@@ -1,8 +1,8 @@
-"""Texts of other languages in English, word by word, for models that read English alone (OPEN-4).
+"""Word-by-word translation into English, for models that only know English (OPEN-4).
 
 "Wann ist der Zahnarzttermin meiner Tochter?" becomes "when is dentist appointment my daughter": hardly a sentence, but
-enough of one for a model of sentences, and near to the same matter told in any of the languages. The words stand in a
-file for each language, written for this project; forms that a file doesn't have are found by their stem.
+enough for a sentence embedder, and near the same content in any of the languages. There is a word list for each
+language, written for this project; forms that a list doesn't have are found by their stem.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import text_language, words_in_order
 
 GLOSSED_LANGUAGES = frozenset({"de", "es", "fr", "ru", "zh"})
-"""The languages whose words are known (ISO 639-1)."""
+"""The languages with a word list (ISO 639-1)."""
 _CYRILLIC = str.maketrans("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye") | str.maketrans(
     {"ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya"}
 )
-# Parts of a German compound, the letters that may join them, and the longest run of letters that is taken for one.
+# Shortest part of a German compound, the letters that may join parts, and the longest word that may be a compound.
 _SHORTEST_PART, _JOINTS, _LONGEST_COMPOUND = 3, ("", "s", "n", "es", "en"), 40
 
 
 @dataclass(frozen=True)
 class _Glosses:
-    """English words by folded form, and by stem where that is another."""
+    """English words by folded form, and by stem if that is different."""
 
     forms: Mapping[str, str]
     stems: Mapping[str, str]
 
     def of(self, word: str, language: str) -> str | None:
-        """Return the English of a folded word, if its form or its stem is known."""
+        """Return the English translation of a folded word, if its form or its stem is known."""
         if word in self.forms:
             return self.forms[word]
         stemmed = stem(word, language)
@@ -42,10 +42,10 @@ class _Glosses:
 
 
 def in_english(text: str) -> str | None:
-    """Return the English of a text's words, in order; None for a text of no glossed language.
+    """Return the English translations of a text's words, in order; None for a text of no glossed language.
 
-    Articles and other stop words without English are left out. Other unknown words stay as they are, those in Cyrillic
-    in Latin letters: most are names.
+    Articles and other stop words without a translation are left out. Other unknown words, mostly names, stay as they
+    are; those in Cyrillic are transliterated.
     """
     language = text_language(text)
     if language not in GLOSSED_LANGUAGES:
@@ -57,7 +57,7 @@ def in_english(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def english_of(word: str, language: str) -> str | None:
-    """Return the English of a folded word, of a German compound that of two parts; None for one that isn't known."""
+    """Return the English translation of a folded word or of both parts of a German compound; None if unknown."""
     if language not in GLOSSED_LANGUAGES:
         return None
     known = _glosses(language)
@@ -65,7 +65,7 @@ def english_of(word: str, language: str) -> str | None:
 
 
 def is_listed(word: str, language: str) -> bool:
-    """Tell whether a folded word stands in a list as it is, or a German compound of two that do."""
+    """Tell whether a folded word is in a list as it is, or is a German compound of two such words."""
     if language not in GLOSSED_LANGUAGES:
         return False
     known = _glosses(language)
@@ -76,7 +76,7 @@ def is_listed(word: str, language: str) -> bool:
 
 @cache
 def english_words() -> frozenset[str]:
-    """Return the English words of one of the lists: those that people use most, without names."""
+    """Return the English words of one of the lists: the most frequent ones, without names."""
     return frozenset(word for english in _glosses("es").forms.values() for word in english.split())
 
 
@@ -92,7 +92,7 @@ def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
 
 
 def _compound(word: str, known: _Glosses) -> str | None:
-    """Return the English of a German compound of two known words; the longest last one counts."""
+    """Return the English translation of a German compound of two known words, with the longest possible last one."""
     if len(word) > _LONGEST_COMPOUND:
         return None
     for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):

@@ -1,14 +1,14 @@
-"""Identifiers in a text: error codes, tickets, versions, ports, files, names in code; and the texts that have them.
+"""Identifiers in a text: error codes, tickets, versions, ports, files, names in code; and patterns that find them.
 
-An identifier is what it is to the letter: E2001 isn't E1042, and 1.10 isn't 1.1. Only its spelling varies: `v1.10` is
-1.10, and `parseConfig`, `parse_config` and "parse config" are one name. It is told by its form alone:
+An identifier must match exactly: E2001 isn't E1042, and 1.10 isn't 1.1. Only its spelling varies: `v1.10` is 1.10, and
+`parseConfig`, `parse_config` and "parse config" are one name. It is recognised by its form alone:
 
-- letters with digits behind them (E1042, PROJ-123), or seven or more characters of a hexadecimal id;
-- numbers of three digits, and with a full stop, that count nothing: "port 8080", "Python 3.12", but not "3.5 miles".
-  Years are none. One of two digits, or one that may count something, may be one: "exit code 137 means", "sprint 14";
+- letters followed by digits (E1042, PROJ-123), or seven or more characters of a hexadecimal id;
+- numbers of three digits or more, or with a full stop, that count nothing: "port 8080", "Python 3.12", but not "3.5
+  miles" or a year. A number of two digits, or one that may be an amount, is uncertain: "exit code 137", "sprint 14";
 - words joined by underscores, or by a capital inside (`retryLimit`), flags (`--no-cache`), branches, and file names.
 
-`RetryLimit` is none here, since companies and people are written so.
+`RetryLimit` is none here, since names of companies and people have that form too.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _BRANCH = re.compile(r"[\w-]+(?:/[\w-]+)*/\w+(?:-\w+)+")
 _FILE = re.compile(r"([\w-]{2,}(?:\.[\w-]+)*|)\.([a-z][a-z0-9]{0,4})")
 _PART = re.compile(r"[^\W\d_]+|\d+")
 _BEGINS, _ENDS, _BETWEEN = r"(?<!\w)", r"(?!\w)", r"[\W_]{0,2}"
-_LEAST_DIGITS = 3
-_LEAST_HEXADECIMAL = 7
-_MOST = 32
+_MIN_DIGITS = 3
+_MIN_HEXADECIMAL = 7
+_MAX_IDENTIFIERS = 32
 
 
 def spelt_apart(text: str) -> str:
@@ -65,10 +65,10 @@ def _is_several(name: str) -> bool:
 
 
 class Identifier(NamedTuple):
-    """What finds an identifier in a text however it is spelt there, and what finds others of its kind.
+    """Patterns that find an identifier in any spelling, and others of its kind.
 
-    `others` are those with another number (E1042 beside E2001); None where the kind doesn't tell. One that `may_count`
-    may be a mere amount: only where there are others does it matter that it isn't there.
+    `others` finds those with another number (E1042 for E2001); None if the kind has none. One that `may_count` may be a
+    mere amount: its absence matters only in a text that has others.
     """
 
     spelt: re.Pattern[str]
@@ -83,36 +83,36 @@ def find_identifiers(text: str) -> tuple[Identifier, ...]:
     bare = [run.rstrip(".").lstrip("#") for run in runs]
     made = (_number(text, runs, at) if _VERSION.fullmatch(each) else _name(each) for at, each in enumerate(bare))
     pairs = ((written, identifier) for written, identifier in zip(bare, made, strict=True) if identifier is not None)
-    found = list(islice(pairs, _MOST))
-    beside_times = without_times(text) if found else ""
-    return tuple(identifier for written, identifier in found if written in beside_times)
+    found = list(islice(pairs, _MAX_IDENTIFIERS))
+    outside_times = without_times(text) if found else ""
+    return tuple(identifier for written, identifier in found if written in outside_times)
 
 
 def _number(text: str, runs: list[str], at: int) -> Identifier | None:
-    """Return a number; None where it is a year, short, or no more than an amount."""
+    """Return a number; None if it is a year, short, or a mere amount."""
     run, before, after = runs[at], *(runs[at - 1 : at] or [""]), *(runs[at + 1 : at + 2] or [""])
     number, stop = run.strip("vV#."), stop_words(text_language(text))
-    told = before if before.isalpha() and not stop.issuperset(words(before)) else ""
+    qualifier = before if before.isalpha() and not stop.issuperset(words(before)) else ""
     general = re.sub(r"\d+", r"\\d+", re.escape(number)) if "." in number else rf"\d{{{len(number)}}}"
     spelt = _compiled(rf"(?<!\d)(?<!\d\.){number.replace('.', '[.:]')}(?!\d)")  # 10.30 may be an hour
-    others = _compiled(rf"{_BEGINS}{told}{_BETWEEN}v?\d" if told else rf"(?<![\d.]){general}(?!\d)")
+    others = _compiled(rf"{_BEGINS}{qualifier}{_BETWEEN}v?\d" if qualifier else rf"(?<![\d.]){general}(?!\d)")
     if run[:1] in "vV#" or number.count(".") > 1:
         return Identifier(spelt, others)
-    if len(number) < _LEAST_DIGITS - 1 or _YEAR.fullmatch(number):
+    if len(number) < _MIN_DIGITS - 1 or _YEAR.fullmatch(number):
         return None
     counts = not stop.issuperset(words(after)[:1])
-    if len(number) >= _LEAST_DIGITS and (not counts or before[:1].isupper()):
+    if len(number) >= _MIN_DIGITS and (not counts or before[:1].isupper()):
         return Identifier(spelt, others)
-    return Identifier(spelt, others, may_count=True) if told else None
+    return Identifier(spelt, others, may_count=True) if qualifier else None
 
 
 def _name(written: str) -> Identifier | None:
-    """Return an identifier that is no mere number; None where a run of characters is none."""
+    """Return an identifier other than a number; None if a run of characters is none."""
     if _HEXADECIMAL.fullmatch(written):
-        return Identifier(_compiled(_BEGINS + written[:_LEAST_HEXADECIMAL]))  # it may be cut short on either side
+        return Identifier(_compiled(_BEGINS + written[:_MIN_HEXADECIMAL]))  # either side may be abbreviated
     if _CODE.fullmatch(written):
         numbered = _NUMBERED.fullmatch(written)
-        # What has the name without any number may well mean the same: COVID-19.
+        # The name without any number may mean the same: COVID-19.
         bare = rf"|{_BEGINS}{numbered[1]}{_ENDS}(?!{_BETWEEN}\d)" if numbered else ""
         others = _compiled(_BEGINS + _spelt(written, r"\d+"))
         return Identifier(_compiled(_whole(_spelt(written)) + bare), others, _SHORT.fullmatch(written) is not None)
@@ -121,7 +121,7 @@ def _name(written: str) -> Identifier | None:
     last = written.rpartition("/")[2]
     if named := _FILE.fullmatch(last):
         name, ending = _spelt(named[1]), named[2]
-        # Without its ending it may be the same file, but not with another one.
+        # Without its extension it may be the same file, but not with a different one.
         with_name = rf"{_BEGINS}{name}(?:{_BETWEEN}{ending}{_ENDS}|{_ENDS}(?!\.\w))"
         return Identifier(_compiled(with_name if name else rf"\.{ending}{_ENDS}"))
     return Identifier(_compiled(_whole(_spelt(last)))) if "_" in last.strip("_") else None
@@ -132,7 +132,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _spelt(written: str, number: str | None = None) -> str:
-    """Return what finds words and numbers, however they are joined; `number` stands for each of the numbers."""
+    """Return a pattern for words and numbers, however they are joined; `number` replaces each of the numbers."""
     parts = _PART.findall(spelt_apart(written))
     return _BETWEEN.join(number if number and part.isdigit() else part for part in parts)
 

@@ -78,7 +78,7 @@ class SurfaceWord(NamedTuple):
 
     @property
     def chat(self) -> bool:
-        """Whether it is a shorthand in capitals that is no name (LOL, CEO)."""
+        """Whether it is an abbreviation in capitals that isn't a name (LOL, CEO)."""
         return self.plain in CHAT_CAPITALS
 
 
@@ -109,7 +109,7 @@ def surface_words(text: str) -> Iterator[SurfaceWord]:
 
 
 def _written_words(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each word begins, and the word; of text without blanks between words each word by itself."""
+    """Yield the offset of each word, and the word; text without blanks is split into its words."""
     spaced = text.isascii() or _UNSPACED_RUN.search(text) is None
     for match in _WORD.finditer(text):
         if spaced:
@@ -124,7 +124,7 @@ def _written_words(text: str) -> Iterator[tuple[int, str]]:
 
 @cache
 def empty_words(language: str) -> frozenset[str]:
-    """Return the words of a language that are no part of a name: stop words, and verbs of asking."""
+    """Return the words of a language that can't be part of a name: stop words, and verbs of asking."""
     return stop_words(language) | asking_words(language) | {"&"}
 
 
@@ -180,7 +180,7 @@ def _capitalised(token: SurfaceWord) -> bool:
 
 
 def _suspect(token: SurfaceWord, lower: set[str], language: str) -> bool:
-    """Tell whether a capitalised word may owe its capital to the sentence that it opens, or to being a German noun."""
+    """Tell whether a word may be capitalised only because it opens a sentence, or is a German noun."""
     if is_abbreviation(token.surface) or not (token.opens_sentence or language == GERMAN):
         return False
     if sum(letter.isupper() for letter in token.surface) > 1:
@@ -196,7 +196,7 @@ def _suspect(token: SurfaceWord, lower: set[str], language: str) -> bool:
 
 
 def _shouted(tokens: list[SurfaceWord]) -> list[bool]:
-    """Tell for each token whether its sentence is written in capitals (three words or more)."""
+    """Return for each token whether its sentence is written in capitals (three words or more)."""
     marks: list[bool] = []
     sentence: list[SurfaceWord] = []
     for token in [*tokens, None]:

@@ -1,8 +1,8 @@
-"""Whether a sentence without a pronoun speaks of the one who says it: its verb does, by its form and place (OPEN-4).
+"""Whether a sentence without a pronoun is about its speaker, by the form and place of its verb (OPEN-4).
 
 Spanish and Russian seldom have a pronoun ("¿Dónde vivo?", "Где работаю?"), and notes in any language leave it out
-("went to Rome", "bin in Rom"). A form that is another word too is told by its place: "¿Qué estudio?" asks what I study,
-"¿Qué estudio alquiló?" for a flat. Where neither tells, it isn't the first person. The words: `first_person.toml`.
+("went to Rome", "bin in Rom"). An ambiguous form is decided by its place: "¿Qué estudio?" asks what I study, "¿Qué
+estudio alquiló?" is about a flat. If neither decides, it isn't the first person. The words are in `first_person.toml`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from recall_loop.text.words.languages import stop_words
 _TOKEN = re.compile(r"[^\W\d_]+")
 _CLAUSE = re.compile(r"[.!?;:,\n¿¡…]+")
 _ENDING = "-"
-# Shorter words with such an ending are seldom verbs.
+# Words shorter than this with such an ending are seldom verbs.
 _SHORTEST = 4
-# A preposition may stand before a question word ("desde cuándo trabajo"); further on the word is no question word.
+# A question word may follow a preposition ("desde cuándo trabajo"); later in the clause the word is no question word.
 _LATEST_PLACED = 2
 
 
@@ -75,7 +75,7 @@ def _known_forms() -> Mapping[str, _Forms]:
 
 
 def has_first_person(text: str, language: str) -> bool:
-    """Tell whether a verb of a question or statement is plainly one of the first person, or it says what I feel."""
+    """Tell whether a verb of a question or statement is clearly in the first person, or a phrase states a feeling."""
     known = _known_forms().get(language)
     if known is None:
         return False

@@ -1,4 +1,4 @@
-"""Whether a text denies something, by the words of six languages that do: "Jonas eats no meat"."""
+"""Whether a text is negated, by the negations of six languages: "Jonas eats no meat"."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _NEGATIONS = word_set(
     "not no never nothing none nobody neither nor nicht kein keine keinen nie nichts no nunca nada ningún ninguna"
     " pas jamais rien aucun aucune не нет никогда ничего 不 没 没有 无 别"
 )
-# Of a longer text a negation says nothing on any one of its matters.
-_MOST_WORDS = 20
+# In a longer text a negation may be about anything.
+_MAX_WORDS = 20
 _HAN = "\u4e0d\u6ca1\u65e0"
-# What words leave out: "doesn't" is "does" among them.
+# `words` drops these: it reads "doesn't" as "does".
 _CONTRACTED = re.compile(r"n['\u2019]t\b", re.IGNORECASE)
 
 
 @lru_cache(maxsize=2048)
 def is_negated(text: str) -> bool:
-    """Tell whether a short text has a word that negates."""
-    if len(words(text)) > _MOST_WORDS:
+    """Tell whether a short text has a negation."""
+    if len(words(text)) > _MAX_WORDS:
         return False
     return bool(negations(text)) or any(sign in text for sign in _HAN)
 
 
 def negations(text: str) -> frozenset[str]:
-    """Return the words of a text that negate; "not" for each contracted one."""
+    """Return the negations in a text; "not" for a contracted one."""
     contracted = {"not"} if _CONTRACTED.search(text) else set()
     return _NEGATIONS.intersection(words(text)) | contracted

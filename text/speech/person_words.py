@@ -1,4 +1,4 @@
-"""The words for persons, by language (OPEN-4): those who speak, relatives, others, and what tells whose a thing is."""
+"""The words for persons, by language (OPEN-4): speakers, relatives and others, and possessives."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from recall_loop.text.words.stemming import stem
 
 @dataclass(frozen=True)
 class PersonWords:
-    """The words for persons of one language; see `persons.toml`. Those of relatives are stems.
+    """The words for persons of one language; see `persons.toml`. Words for relatives are stems.
 
     Attributes:
-        asker: pronouns of the one who asks.
-        together: words of those who speak of themselves with others.
+        asker: pronouns of the first person.
+        together: words for the speaker with others, such as "we".
         third: pronouns of others.
-        single: those of one other person; "they" and the French "il" may be nobody in particular.
-        kin: by its stem the group of a word for one and the same relative; by the word where several have that stem
-            ("hermano", "hermana").
+        single: pronouns of one other person; "they" and the French "il" may mean nobody in particular.
+        kin: the group of words for the same relative, by stem; by word if several words have that stem ("hermano",
+            "hermana").
         persons: stems of all words for persons.
-        beside: prepositions behind which somebody only takes part.
-        of: words between a thing and whose it is; empty where none is needed.
-        whose: words for somebody else's.
+        beside: prepositions before a companion ("with").
+        of: words between a thing and its owner; empty if none is needed.
+        whose: possessives of others.
         where: question words for a place.
         putting: beginnings of verbs of putting, leaving and keeping.
     """
@@ -47,7 +47,7 @@ class PersonWords:
 
 @cache
 def person_words() -> Mapping[str, PersonWords]:
-    """Return the words of each language that has any, by its code (ISO 639-1)."""
+    """Return the words of each known language, by its code (ISO 639-1)."""
     text = files("recall_loop.text.speech").joinpath("persons.toml").read_text(encoding="utf-8")
     return {code: _read(code, lists) for code, lists in tomllib.loads(text).items()}
 
@@ -68,9 +68,9 @@ def _read(language: str, lists: Mapping[str, str]) -> PersonWords:
 
 
 def person_stem(word: str, language: str, known: PersonWords) -> str:
-    """Return the stem of a word for a person, or the word where its stem doesn't tell the person; "" for any other.
+    """Return the stem of a word for a person, or the word if its stem is ambiguous; "" for any other word.
 
-    A stop word is none ("nicht" has the stem of "Nichte").
+    A stop word is never one ("nicht" has the stem of "Nichte").
     """
     found = stem(word, language)
     if found not in known.persons or word in stop_words(language):

@@ -1,4 +1,4 @@
-"""Whether a text only tells what somebody wishes for: who would love to live in Lisbon doesn't (LIVE-2)."""
+"""Whether a text only states a wish: somebody who would love to live in Lisbon doesn't live there (LIVE-2)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import unicodedata
 from functools import cache, lru_cache
 from importlib.resources import files
 
-# Of longer texts hardly any tells of a wish alone.
+# Longer texts hardly ever state only a wish.
 _LONGEST = 200
 _SENTENCE = re.compile(r"[^.!?。！？\n]+")
 
 
 @lru_cache(maxsize=4096)
 def only_wishes(text: str) -> bool:
-    """Tell whether every sentence of a text tells of a wish ("I'd love to", "ojalá", "вот бы"), in six languages."""
+    """Tell whether every sentence of a text states a wish ("I'd love to", "ojalá", "вот бы"), in six languages."""
     sentences = [part for part in _SENTENCE.findall(_lower(text)) if part.strip()] if len(text) <= _LONGEST else []
     return bool(sentences) and all(_pattern("wish").search(sentence) for sentence in sentences)
 
 
 def asks_for_wishes(question: str) -> bool:
-    """Tell whether a question may ask what somebody wishes for or wants."""
+    """Tell whether a question may be about a wish."""
     return bool(_pattern("asks").search(_lower(question)))
 
 
@@ -31,6 +31,6 @@ def _lower(text: str) -> str:
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    """Return the patterns of all languages as one: a short text doesn't tell its own."""
+    """Return the patterns of all languages as one: the language of a short text is uncertain."""
     text = files("recall_loop.text.speech").joinpath("wishes.toml").read_text(encoding="utf-8")
     return re.compile("|".join(lists[name] for lists in tomllib.loads(text).values()))

@@ -132,21 +132,21 @@ def latest_season(moment: datetime, name: str) -> DateSpan:
     return season(moment.year - (SEASONS[name] > moment.month), name)
 
 
-_MOST_DAYS, _MOST_MONTHS = 31, 12
+_MAX_DAYS, _MAX_MONTHS = 31, 12
 
 
 def date_stems(moment: datetime) -> tuple[str, str]:
-    """Return the stems of a moment's day and month in UTC, under which what was made then is found."""
+    """Return the stems of a moment's day and month in UTC, by which records made then are found."""
     made = to_utc(moment)
     month_stem = f"t{made.year:04}{made.month:02}"
     return f"{month_stem}{made.day:02}", month_stem
 
 
 def span_stems(start: datetime, end: datetime) -> tuple[str, ...]:
-    """Return the stems that stand for a half-open range: its days, up to 31, or its months, up to 12; else none."""
+    """Return the stems for a half-open range: its days, up to 31, or its months, up to 12; else none."""
     last = end - timedelta(microseconds=1)
     months_between = (last.year - start.year) * 12 + last.month - start.month
-    if months_between >= _MOST_MONTHS:
+    if months_between >= _MAX_MONTHS:
         return ()
     if (
         start == midnight(start.replace(day=1))
@@ -154,4 +154,4 @@ def span_stems(start: datetime, end: datetime) -> tuple[str, ...]:
     ):
         return tuple(date_stems(shift_months(start, at))[1] for at in range(months_between + 1))
     days = (midnight(last) - midnight(start)).days
-    return tuple(date_stems(start + at * DAY)[0] for at in range(days + 1)) if days < _MOST_DAYS else ()
+    return tuple(date_stems(start + at * DAY)[0] for at in range(days + 1)) if days < _MAX_DAYS else ()

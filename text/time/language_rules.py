@@ -1,7 +1,7 @@
-"""The forms of a time in other languages than English, made of the words in `times.toml` and `languages.toml` (OPEN-4).
+"""The forms of a time in languages other than English, made from `times.toml` and `languages.toml` (OPEN-4).
 
-They mean what the English ones mean (`time_rules`). A text is read by the rules of its own language, and by those for
-dates in digits, which all languages share.
+They have the same meanings as the English ones (`time_rules`). A text is read by the rules of its own language, and by
+those for dates in digits, which all languages share.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _N = r"(?P<count>\d{1,4}|[一二两三四五六七八九十]{1,3})"
 
 @cache
 def language_rules(language: str) -> Rules:
-    """Return the rules of a language, none where there are no words of it."""
+    """Return the rules of a language; none if it has no words here."""
     if language == "zh":
         return tuple(_chinese_rules())
     words = _words().get(language)
@@ -67,8 +67,8 @@ def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.
     for name, distance in words["days"].items():
         yield _pattern(rf"{re.escape(name)}\b"), partial(_near_day, distance)
     for step, key in ((-1, "last"), (0, "this"), (1, "next")):
-        yield _beside(words[key], f"(?P<weekday>{weekday})"), partial(_weekday, weekdays, step)
-        yield _beside(words[key], f"(?P<unit>{'|'.join(units)})"), partial(_unit, units, step)
+        yield _step_pattern(words[key], f"(?P<weekday>{weekday})"), partial(_weekday, weekdays, step)
+        yield _step_pattern(words[key], f"(?P<unit>{'|'.join(units)})"), partial(_unit, units, step)
     yield _pattern(rf"(?P<weekday>{weekday})\b"), partial(_weekday, weekdays, None)
     count = rf"(?P<count>\d{{1,4}}|{'|'.join(numbers)})"
     ago = words["ago"].replace("#", count).replace("@", f"(?P<unit>{'|'.join(units)})")
@@ -81,14 +81,14 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w$€£#.]){spaced}", re.IGNORECASE)
 
 
-def _beside(step: str, named: str) -> re.Pattern[str]:
-    """Return the pattern of a word for a step before or after what it belongs to."""
+def _step_pattern(step: str, named: str) -> re.Pattern[str]:
+    """Return the pattern of a word for a step before or after the word that it belongs to."""
     second = named.replace("?P<weekday>", "?P<weekday2>").replace("?P<unit>", "?P<unit2>")
     return _pattern(rf"(?:(?:{step}) {named}|{second} (?:{step}))\b")
 
 
 def _place(forms: Sequence[str], text: str) -> int:
-    """Return which of some patterns a word matches as a whole."""
+    """Return the index of the pattern that a word matches as a whole."""
     return next(at for at, form in enumerate(forms) if re.fullmatch(form, text, re.IGNORECASE))
 
 
@@ -184,7 +184,7 @@ def _han_month(match: re.Match[str], reference: datetime) -> DateSpan:
 def _han_weekday(match: re.Match[str], reference: datetime) -> DateSpan:
     step = _HAN_STEPS.get(match["step"] or "")
     weekday = min(_HAN_WEEKDAYS.index(match["weekday"]), 6)
-    if step:  # of the week before or after this one, whatever day today is
+    if step:  # in the week before or after this one, whatever day today is
         reference = dates.week_of(reference).start + step * dates.WEEK
     return _weekday_span(weekday, 0 if step is not None else None, reference)
 

@@ -31,7 +31,7 @@ _JOINED = re.compile(r"\s*(?:,|and|or|to|until|through|-|\u2013)\s*(?:(?:in|on)\
 _INSTANT = timedelta(microseconds=1)
 _MARGIN = timedelta(days=1)
 _ANY_REFERENCE = datetime(2020, 6, 17, 12, tzinfo=UTC)
-_MOST_RENDERINGS = 4
+_MAX_RENDERINGS = 4
 _MONTH_NAMES = tuple(calendar.month_name)
 _UNIT = r"\s*(?P<unit>minute|hour|day|week|month|year)s?"
 _SUFFIX = re.compile(
@@ -130,9 +130,10 @@ def _rules_for(text: str) -> Rules:
 
 
 def says_when(text: str) -> bool:
-    """Tell whether `text` says when: a date or relative time, a time of the day or year, or how often something is.
+    """Tell whether `text` states a time: a date or relative time, a time of the day or year, or a frequency.
 
-    Of an hour ("at half past two", "à 15h") and a day of some month ("the 6th", "el 16") no date can be made.
+    This includes times without a date: an hour ("at half past two", "à 15h") and a day of some month ("the 6th", "el
+    16").
     """
     found = _recurring_times().search(text) or _hours_and_days().search(text)
     return bool(found or parse_times(text, _ANY_REFERENCE))
@@ -152,7 +153,7 @@ def without_dates(text: str) -> str:
 
 @cache
 def _lengths() -> re.Pattern[str]:
-    """Return units of time, each with the word before it, which counts them, if anything does."""
+    """Return the pattern of a unit of time with the word before it, which may be its number."""
     units = _when_forms()["lengths"].replace(" ", "|")
     return re.compile(
         rf"[^\W_]+\s+(?:{units})\b|[\d一二两三四五六七八九十]+个?(?:小时|分钟|天|晚|周|星期|月|年)", re.IGNORECASE
@@ -166,7 +167,7 @@ def _when_forms() -> Mapping[str, Any]:
 
 @cache
 def _recurring_times() -> re.Pattern[str]:
-    """Return the words of `when_words.json`; Chinese ones stand between no blanks."""
+    """Return the pattern of the words in `when_words.json`; Chinese ones have no blanks around them."""
     data = json.loads(files("recall_loop.text.time").joinpath("when_words.json").read_text(encoding="utf-8"))
     unspaced = "|".join(data.pop("zh").split())
     spaced = "|".join(re.escape(word) for listed in data.values() for word in listed.split())
@@ -175,9 +176,9 @@ def _recurring_times() -> re.Pattern[str]:
 
 @cache
 def _hours_and_days() -> re.Pattern[str]:
-    """Return the forms of `when_forms.json`; in them # is the hour or the day, and a % at the end that nothing follows.
+    """Return the pattern of the forms in `when_forms.json`: # is the hour or the day, a final % means nothing follows.
 
-    What follows would be what is counted: "at 7 houses", "the 2nd gear".
+    A noun that follows would be what is counted: "at 7 houses", "the 2nd gear".
     """
     following = _when_forms()["following"].replace(" ", "|")
     ends = rf"(?![:.]\d)(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{following})\b)"
@@ -196,7 +197,7 @@ def _hour_or_day(hours: str) -> str:
 
 
 def render_time(expression: TimeExpression) -> list[str]:
-    """Return up to four short renderings of a time as people write it, the closest first.
+    """Return up to four short renderings of a time as people write it, the most precise first.
 
     A day gives "7 May 2023", "May 7, 2023" and "May 2023", a month "May 2023" and "2023", anything longer than three
     months its years, anything else its months and years.
@@ -211,16 +212,16 @@ def render_time(expression: TimeExpression) -> list[str]:
         moments = [dates.shift_months(start.replace(day=1), at) for at in range(months)]
         rendered += [f"{_MONTH_NAMES[moment.month]} {moment.year}" for moment in moments]
     if expression.kind != "day":
-        rendered += [str(number) for number in range(start.year, last.year + 1)][:_MOST_RENDERINGS]
-    return rendered[:_MOST_RENDERINGS]
+        rendered += [str(number) for number in range(start.year, last.year + 1)][:_MAX_RENDERINGS]
+    return rendered[:_MAX_RENDERINGS]
 
 
 def split_time_suffix(query: str, reference: datetime) -> tuple[str, TimeRange | None]:
-    """Split a time suffix off `query` (SEARCH-10); without one, return the query as it is, and None.
+    """Split a time suffix off `query` (SEARCH-10); without one, return the query unchanged, and None.
 
     `< 3 days` is within the last 3 days, `> 2 weeks` longer ago, `1-3 months` between the two, `2 days ago` that time
     ± 1 day. Units are minute to year; months and years are calendar-exact. Only the end of the query counts: a suffix
-    before a quotation mark is literal text, and so is `2 days ago?`. `reference` itself lies within `< N`. The text
+    before a quotation mark is literal text, and so is `2 days ago?`. `reference` itself is within `< N`. The text
     before the suffix may be blank. `3 years old` is an age, not a suffix.
     """
     suffix = _SUFFIX.search(query)

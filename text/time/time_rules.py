@@ -1,4 +1,4 @@
-"""The English forms of a time, each with the range that it means.
+"""The English forms of a time, each with its range.
 
 A form without a year (`May 7th`, `in May`, `on Friday`) means the latest fitting date that has begun: a memory is
 about the past. `last` excludes the current unit, `this` is the current one. Weeks begin on Monday. `5/7/2023` is read
@@ -181,7 +181,7 @@ def _before_or_after(match: re.Match[str], reference: datetime) -> DateSpan:
         return dates.nearest_weekday(anchor, _WEEKDAYS[match["weekday"].lower()], sign)
     unit = match["unit"].lower()
     if unit == "weekend":
-        return _weekend_beside(anchor, sign)
+        return _adjacent_weekend(anchor, sign)
     if unit == "week" and match["day"]:
         start = anchor - WEEK if sign < 0 else anchor + DAY
         return DateSpan(start, start + WEEK, "week")
@@ -189,7 +189,7 @@ def _before_or_after(match: re.Match[str], reference: datetime) -> DateSpan:
     return dates.unit_of(dates.shift(first, sign, unit), unit)
 
 
-def _weekend_beside(anchor: datetime, sign: int) -> DateSpan:
+def _adjacent_weekend(anchor: datetime, sign: int) -> DateSpan:
     same_week = dates.weekend_of(anchor)
     passed = same_week.end <= anchor if sign < 0 else same_week.start > anchor
     return same_week if passed else dates.weekend_of(anchor + sign * WEEK)

@@ -1,4 +1,4 @@
-"""One spelling for each text, and the characters of scripts that put no blanks between words."""
+"""Normalised spelling of texts, and the characters of scripts without blanks between words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 import unicodedata
 from itertools import compress, groupby
 
-# Of the Cyrillic letters with an accent, `й` is one of its own, which endings are told by.
+# Accents are folded, except in the Cyrillic `й`, a letter of its own by which endings differ.
 _ACCENTS = re.compile("[\u0300-\u0305\u0307-\u036f]|(?<![\u0438\u0418])\u0306")
-# All kinds of apostrophes become one; characters without width vanish.
+# All kinds of apostrophes become one; zero-width characters are removed.
 _APOSTROPHES = re.compile("[\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4]")
 _WITHOUT_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
-# Text that is folded as it stands: ASCII without capitals, the common Han characters and their full stop and comma.
+# Text that is already folded: ASCII without capitals, the common Han characters and their full stop and comma.
 _FOLDED = re.compile("[\x00-\x40\x5b-\x5f\x7b-\x7fa-z\u4e00-\u9fff\u3001\u3002]*")
 # Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
 UNSPACED = (
@@ -35,13 +35,13 @@ MARKS = _ranges_of_marks()
 def fold(text: str) -> str:
     """Return `text` in one spelling: casefolded, compatibility forms and accents folded.
 
-    Typographic apostrophes become `'`, and characters without width vanish. The function is idempotent.
+    Typographic apostrophes become `'`, and zero-width characters are removed. The function is idempotent.
     """
     if text.isascii():
         return text.lower().replace("`", "'")
     if _FOLDED.fullmatch(text):
         return text
-    for _ in range(2):  # casefolding may bring new accents, as with the Turkish dotted I
+    for _ in range(2):  # casefolding may add accents, as with the Turkish dotted I
         plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", _without_variants(text)))
         text = unicodedata.normalize("NFKC", plain.casefold())
     return _without_variants(text)

@@ -1,8 +1,8 @@
-"""The language of a text, recognised by script, stop words and groups of letters, and words of no subject (OPEN-4).
+"""The language of a text, recognised by script, stop words and letter groups, and the function words of each (OPEN-4).
 
-For a text in Latin letters its stop words speak, names of months and weekdays with them, and its groups of letters by
-naive Bayes (Lui & Baldwin 2012). It is English unless another language has clearly more for it. Nothing is read but the
-text, so that the same one always has the same language.
+A text in Latin letters is classified by its stop words and names of months and weekdays, and by its letter groups with
+naive Bayes (Lui & Baldwin 2012). It is English unless another language is clearly more likely. Only the text counts, so
+that the same text always has the same language.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
 
 ENGLISH, CHINESE, GERMAN = "en", "zh", "de"
-# Of scripts that one language is taken for: its words can't be taken for another's.
+# Scripts that are assigned to one language: its words can't be mistaken for another's.
 _SCRIPTS = (
     ("zh", re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")),
     ("ja", re.compile("[\u3041-\u30ff\u31f0-\u31ff]")),
@@ -33,21 +33,21 @@ _SCRIPTS = (
 _UNMISTAKABLE = ("zh", "ru")
 # Further words change nothing.
 _READ_WORDS = 200
-# A stop word that English doesn't have says as much as two that it has.
+# A stop word that English doesn't have counts as much as two that it has.
 _SURE, _LOAN = 2, 1
-# The languages and the step of the figures in language-ngrams.tsv, and its character for 0.
+# The languages in language-ngrams.tsv, the step of its figures, and its character for 0.
 NGRAM_LANGUAGES = ("en", "de", "es", "fr", "it", "nl", "pt")
 NGRAM_STEP = 0.125
 _ZERO = ord("P")
 _READ_CHARACTERS = 400
 _LONGEST_GROUP = 5
 _LOWER_WORD = re.compile(r"(?<![^\W_])[a-z\u00df-\u00f6\u00f8-\u00ff]")
-# What a sign by stop words is worth beside the groups of letters; what every text has for English, and what it has once
-# more in the mean over its words. With so many signs more for English the letters aren't asked.
+# Weight of a sign by stop words relative to letter groups; the prior for English, and a further one divided by the
+# number of words. With so many more signs for English, letter groups aren't compared.
 _SIGN_WEIGHT, _ENGLISH_BONUS, _SHORT_BONUS, _ENGLISH_SIGNS = 0.6, 0.8, 1.5, 8
-# Spanish alone writes them.
+# Only Spanish has them.
 _INVERTED = frozenset("\u00a1\u00bf")
-# Of a question that may ask for a name.
+# Most characters of a question that may ask for a name.
 _NAMING_CHARACTERS = 300
 _VALUE_KINDS = ("date", "number")
 _WORD = re.compile(r"[^\W_]+")
@@ -64,14 +64,14 @@ class LanguageWords:
         going: verbs of going.
         pronouns: pronouns of the third person.
         numbers: numbers in words.
-        amounts: words that tell how much, many or often without a number.
+        amounts: words for how much, many or often without a number.
         naming: pattern of questions for a name; its group is the word that asks for it. Empty = none.
-        answers: patterns of questions by the kind of answer that they ask for, as they are written.
-        lists: pattern of questions for several things; its first group with text is their kind. Empty = none.
-        things: pattern of questions for a thing of a kind, which is its group. Empty = none.
+        answers: patterns of questions by the kind of answer that they ask for, as written.
+        lists: pattern of questions for a list; its first non-empty group is the kind. Empty = none.
+        things: pattern of questions for a thing of a kind; its group is the kind. Empty = none.
         loans: its stop words that English text has too.
-        months: patterns of the names of months, as they are written, from January; empty = none.
-        weekdays: the same of weekdays, from Monday.
+        months: patterns of the names of months, as written, from January; empty = none.
+        weekdays: the same for weekdays, from Monday.
     """
 
     stop: frozenset[str]
@@ -102,33 +102,33 @@ class LanguageWords:
 
     @property
     def calendar(self) -> frozenset[str]:
-        """The names of its months and weekdays, folded, where they are words and no patterns."""
+        """The names of its months and weekdays, folded, if they are plain words."""
         named = (form for names in (*self.months, *self.weekdays) for form in names.split("|"))
         return frozenset(fold(name) for name in named if name.isalpha())
 
 
 @cache
 def language_words() -> Mapping[str, LanguageWords]:
-    """Return the words of each language but English, by its code (ISO 639-1)."""
+    """Return the words of each language except English, by its code (ISO 639-1)."""
     text = files("recall_loop.text.words").joinpath("languages.toml").read_text(encoding="utf-8")
     return {code: LanguageWords.from_lists(lists) for code, lists in tomllib.loads(text).items()}
 
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """Return the stop words of a language; those of English, Chinese and Russian are among them."""
+    """Return the stop words of a language, always with those of English, Chinese and Russian."""
     return STOP_WORDS.union(*(known.stop for known in _applying(language)))
 
 
 @cache
 def asking_words(language: str) -> frozenset[str]:
-    """Return the verbs of asking and reporting of a language, and of those that `stop_words` always has."""
+    """Return the verbs of asking and reporting of a language, and of the languages that `stop_words` always has."""
     return ASKING_WORDS.union(*(known.asking for known in _applying(language)))
 
 
 @cache
-def going_words(language: str) -> frozenset[str]:
-    """Return the verbs of going of a language: beside another word they say nothing of the matter ("go running")."""
+def motion_verbs(language: str) -> frozenset[str]:
+    """Return a language's verbs of motion: with another word they add nothing to the content ("go running")."""
     known = language_words().get(language)
     return frozenset(["go", "goes", "going", "went", "gone"]) if known is None else known.going
 
@@ -138,10 +138,10 @@ _ENGLISH_NAMING = r"what\b.*\b(called|named)\b|what\b.*\bthe\s+(names?)\s+of\b|w
 
 @lru_cache(maxsize=1024)
 def naming_words(question: str, language: str) -> frozenset[str]:
-    """Return the words by which a question asks for a name, a date or a number, folded; mostly none.
+    """Return the words by which a question asks for a name, a date or a number, folded; usually none.
 
-    "Called" in "what is my dog called?", "день" in "в какой день хор?": what is asked for is the dog, and the choir. A
-    cat that "is called" something is no better an answer than "my dog is Rex".
+    "Called" in "what is my dog called?", "день" in "в какой день хор?": the subjects are the dog and the choir. A cat
+    that "is called" something is no better an answer than "my dog is Rex".
     """
     known = language_words().get(language)
     pattern = known.naming if known else _ENGLISH_NAMING if language == ENGLISH else ""
@@ -151,7 +151,7 @@ def naming_words(question: str, language: str) -> frozenset[str]:
 
 
 def _kind_words(question: str, known: LanguageWords) -> frozenset[str]:
-    """Return the words that say what kind of answer is asked for; stop words don't matter."""
+    """Return the words for the kind of answer that a question asks for; stop words don't matter."""
     patterns = (known.answers[kind] for kind in _VALUE_KINDS if kind in known.answers)
     matches = (match for pattern in patterns for match in re.finditer(pattern, question, re.IGNORECASE))
     return frozenset(word for match in matches for word in _WORD.findall(fold(match.group())))
@@ -159,15 +159,15 @@ def _kind_words(question: str, known: LanguageWords) -> frozenset[str]:
 
 def _applying(language: str) -> list[LanguageWords]:
     known = language_words()
-    always = () if language == "ja" else _UNMISTAKABLE  # Han characters that mean little in Chinese may mean much there
+    always = () if language == "ja" else _UNMISTAKABLE  # Chinese stop words may be content words in Japanese
     return [known[code] for code in dict.fromkeys((*always, language)) if code in known]
 
 
 def language_of(text: str, words: Sequence[str]) -> str:
-    """Return the language of a text: a code of ISO 639-1, `en` where nothing tells another.
+    """Return the language of a text: a code of ISO 639-1, `en` if nothing indicates another.
 
     Args:
-        text: the text as it is written; of Latin letters the first 400 characters are read.
+        text: the text as written; in Latin letters the first 400 characters are read.
         words: its words, folded; the first 200 are read.
     """
     sample = frozenset(words[:_READ_WORDS])
@@ -190,16 +190,16 @@ def _latin_language(text: str, sample: Set[str]) -> str:
     signs = _signs(head, sample)
     if signs[ENGLISH] - max(signs[code] for code in NGRAM_LANGUAGES if code != ENGLISH) >= _ENGLISH_SIGNS:
         return ENGLISH
-    # A word alone, and words that all have capitals, may be a name, which tells nothing of the text that it stands in.
-    told = len(sample) > 1 and _LOWER_WORD.search(head)
-    spelt = _letter_scores(head) if told else [0.0] * len(NGRAM_LANGUAGES)
+    # A single word, or words that are all capitalised, may be a name, which doesn't indicate the text's language.
+    is_text = len(sample) > 1 and _LOWER_WORD.search(head)
+    spelt = _letter_scores(head) if is_text else [0.0] * len(NGRAM_LANGUAGES)
     scores = {code: score + _SIGN_WEIGHT * signs[code] for code, score in zip(NGRAM_LANGUAGES, spelt, strict=True)}
     scores[ENGLISH] += _ENGLISH_BONUS + _SHORT_BONUS / max(len(sample), 1)
     return max(scores, key=scores.__getitem__)
 
 
 def _signs(text: str, sample: Set[str]) -> Counter[str]:
-    """Return how many signs by words and marks there are for each language in Latin letters."""
+    """Return the number of signs, by words and punctuation, for each language in Latin letters."""
     signs, markers = Counter({ENGLISH: _SURE * len(sample & STOP_WORDS)}), _markers()
     for word in sample & markers.keys():
         for code, weight in markers[word]:
@@ -211,7 +211,7 @@ def _signs(text: str, sample: Set[str]) -> Counter[str]:
 
 @cache
 def _markers() -> Mapping[str, tuple[tuple[str, int], ...]]:
-    """Return by stop word the languages in Latin letters that it is a sign of, and how much it says."""
+    """Return for each stop word the languages in Latin letters that it indicates, and its weight."""
     found: dict[str, list[tuple[str, int]]] = {}
     for code, known in language_words().items():
         if code not in _UNMISTAKABLE:
@@ -222,10 +222,10 @@ def _markers() -> Mapping[str, tuple[tuple[str, int], ...]]:
 
 
 def _letter_scores(text: str) -> list[float]:
-    """Return what the groups of letters in a text say for each of `NGRAM_LANGUAGES`: log-likelihoods, by their mean.
+    """Return the log-likelihoods of a text's letter groups for each of `NGRAM_LANGUAGES`, relative to their mean.
 
-    At each place the longest group that ends there counts. The sums are divided by the root of the text's length, by
-    which they stay comparable.
+    At each position the longest group that ends there counts. The sums are divided by the square root of the text's
+    length, so that they stay comparable.
     """
     known, spelt = _ngrams(), unicodedata.normalize("NFC", text.lower())
     counts: dict[str, int] = {}
@@ -245,7 +245,7 @@ def _letter_scores(text: str) -> list[float]:
 
 @cache
 def _ngrams() -> Mapping[str, bytes]:
-    """Return by group of letters how many steps it says for each of `NGRAM_LANGUAGES`, as the file has them."""
+    """Return for each letter group its figures for `NGRAM_LANGUAGES`, in steps, as in the file."""
     lines = files("recall_loop.text.words").joinpath("language-ngrams.tsv").read_text(encoding="utf-8").split("\n")
     pairs = (line.split("\t") for line in lines if line and not line.startswith("# "))
     return {group: steps.encode("ascii") for group, steps in pairs}

@@ -1,4 +1,4 @@
-"""The passage of a long text that is read in its place, so that no text costs more than another (GUARD-2)."""
+"""The passage that is read instead of a long text, so that no text takes much longer than another (GUARD-2)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from functools import lru_cache
 READ_CHARACTERS = 8_000
 """Characters of a text that are read for evidence, snippets and keys; shorter texts are read whole."""
 SEARCHED_CHARACTERS = 200_000
-"""Characters from the beginning of a text among which the passage that is read is looked for."""
+"""The passage is chosen among so many characters from the start of a text."""
 
 
 def passage(text: str, terms: Collection[str], limit: int = READ_CHARACTERS) -> str:
-    """Return `limit` characters of a longer text, those with most of the terms; of equal passages the first.
+    """Return the `limit` characters of a longer text with most of the terms; of equal passages, the first.
 
     Args:
-        text: any text; one of at most `limit` characters is returned as it is.
-        terms: stems of the question. They are looked for at the beginning of words, and numbers as a whole, in passages
-            that begin at each half of `limit`: that takes a small share of the time in which the text could be read.
+        text: any text; one of at most `limit` characters is returned unchanged.
+        terms: stems of the question. They are matched at the start of words, and numbers as whole words, in passages
+            that begin at multiples of half the limit: much faster than reading the whole text.
         limit: characters of the result, at least 2.
     """
     if len(text) <= limit:
@@ -38,10 +38,10 @@ def passage(text: str, terms: Collection[str], limit: int = READ_CHARACTERS) -> 
 
 @lru_cache(maxsize=1024)
 def _beginning(term: str) -> re.Pattern[str]:
-    """Return what finds a term where a word begins: "ral" not in "several", 38 neither in 1238 nor in 380.
+    """Return a pattern for a term at the start of a word: not "ral" in "several", nor 38 in 1238 or 380.
 
-    The term stands ahead of what looks back behind it, so that it is found as fast as any text. What other scripts
-    write without a blank before it counts.
+    The term precedes the lookbehind, so that it is found as fast as plain text. In scripts without blanks any position
+    counts.
     """
     found = re.escape(term)
     whole = r"(?!\d)" if term.isdecimal() else ""

@@ -1,9 +1,9 @@
-"""Words of scripts that put no blanks between them: Chinese, Japanese, Thai, Lao, Burmese, Khmer (OPEN-4).
+"""Words of scripts without blanks between them: Chinese, Japanese, Thai, Lao, Burmese, Khmer (OPEN-4).
 
-Chinese is cut into words by a dictionary, with a model for names that it doesn't hold; on labelled questions that finds
-more than pairs of characters do (docs/search-internals.md). The others are cut without one: each pair of neighbouring
-characters is a word, so that whatever word is asked for is found in any sentence; beside kana, Han characters are words
-by themselves as well, and a run of katakana is one word.
+Chinese is segmented by a dictionary, with a model for names that it doesn't have; on labelled questions that finds more
+than pairs of characters do (docs/search-internals.md). The others are segmented without one: each pair of neighbouring
+characters is a word, so that any word is found in any sentence. In Japanese, single Han characters are words too, and a
+run of katakana is one word.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HAN_RUN = re.compile(f"[{_HAN}]+")
 _PART = re.compile(
     f"(?P<han>[{_HAN}]+)|(?P<katakana>[{_KATAKANA}]+)|(?P<other>[{_HIRAGANA}]+|[^{_HAN}{_HIRAGANA}{_KATAKANA}]+)"
 )
-# The dictionary has "my dad" as one word, which "dad" wouldn't find.
+# The dictionary has "my dad" as one word, which "dad" wouldn't match.
 _WHOSE_RELATIVE = re.compile("([我你您他她咱])([爸妈哥姐弟妹爷奶叔舅姨姑嫂])")
 _CLUSTER = re.compile(f".[{MARKS}]*", re.DOTALL)
 
@@ -57,7 +57,7 @@ def _placed(start: int, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def split_words(run: str) -> list[str]:
-    """Return the words of a run as they stand in it, one after another; joined, they are the run itself."""
+    """Return the words of a run in order, without overlap; joined, they are the run itself."""
     parts = list(_PART.finditer(run))
     if _KANA.search(run) is not None:
         return [part.group() for part in parts]
@@ -65,7 +65,7 @@ def split_words(run: str) -> list[str]:
 
 
 def _chinese_words(run: str) -> list[str]:
-    import rjieba  # which reads its dictionary: only where there is something to cut
+    import rjieba  # loads its dictionary, so it is imported only when needed
 
     cut = ((word, _WHOSE_RELATIVE.fullmatch(word)) for word in rjieba.cut(run))
     return [part for word, whose in cut for part in (whose.groups() if whose else (word,))]

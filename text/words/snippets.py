@@ -1,4 +1,4 @@
-"""Pieces of text: snippets around a query's words, estimates of tokens, escaped tags."""
+"""Pieces of text: snippets around a query's words, token estimates, escaped tags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from recall_loop.text.words.tokens import words
 ELLIPSIS = "\u2026"
 # Besides marks, these belong to the character before them: joiners, Japanese half-width voicing.
 _ATTACHED = "\u200d\u200c\uff9e\uff9f"
-# Signs of Burmese and Khmer writing that bind the consonants on both sides into one.
+# Signs of the Burmese and Khmer scripts that join the consonants on both sides.
 _LINKERS = "\u1039\u17d2"
 _CLUSTER = rf"[{UNSPACED}](?:[{MARKS}{_ATTACHED}]|(?<=[{_LINKERS}])[{UNSPACED}])*"
 _CHUNK = re.compile(rf"(?P<run>(?:{_CLUSTER})+)|[^\s{UNSPACED}]+")
@@ -36,7 +36,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class _Chunks:
-    """The words of a text: where each starts and ends, and by place the terms of those that have any."""
+    """The words of a text: the start and end of each, and by index the terms of those that have any."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -78,7 +78,7 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
 
 
 def _read_chunks(text: str, wanted: frozenset[str], size: int) -> _Chunks:
-    """Return the words of `text` with adjoining punctuation; one that is too long comes in pieces."""
+    """Return the words of `text` with adjoining punctuation; one that is too long is split into pieces."""
     chunks = _Chunks()
     for chunk in _CHUNK.finditer(text):
         start, end = chunk.span()
@@ -93,7 +93,7 @@ def _read_chunks(text: str, wanted: frozenset[str], size: int) -> _Chunks:
 
 
 def _add_characters(chunks: _Chunks, text: str, start: int, end: int, wanted: frozenset[str]) -> None:
-    """Add the characters of a run without blanks, each with the terms whose words it stands in."""
+    """Add the characters of a run without blanks, each with the terms of the words that it is part of."""
     held: dict[int, set[str]] = {}
     run = text[start:end]
     folded = fold(run)
@@ -187,7 +187,7 @@ _WIDE = re.compile(rf"[{UNSPACED}]|[^\x00-\u024f\s]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate how many tokens a common language model's tokenizer makes of `text`, rounded up.
+    """Estimate the number of tokens of `text` in a common language model's tokenizer, rounded up.
 
     It is the largest of 1.3 for each word, one for each word and punctuation character, and a quarter of the number
     of characters; a character outside the Latin script counts as a token. Empty text gives 0. Long numbers and rare

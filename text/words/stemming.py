@@ -12,7 +12,7 @@ import Stemmer
 from recall_loop.text.words.languages import ENGLISH
 
 _LONGEST_STEMMED = 64
-# Stemmers of languages in Latin letters. Those behind the first line are only for texts that state their language.
+# Stemmers of languages in Latin letters. Those after the first line are only for texts that state their language.
 _LATIN_STEMMERS = {
     **{ENGLISH: "english", "de": "german", "es": "spanish", "fr": "french"},
     **{"it": "italian", "nl": "dutch", "pt": "portuguese"},
@@ -21,7 +21,7 @@ _LATIN_STEMMERS = {
     **{"ca": "catalan", "cs": "czech", "pl": "polish", "ro": "romanian", "sr": "serbian"},
     **{"eo": "esperanto", "eu": "basque", "ga": "irish", "id": "indonesian", "st": "sesotho"},
 }
-# Stemmers of scripts, by language: they apply in a text of any language, and `""` where it has none of its own here.
+# Stemmers of scripts, by language: they apply in a text of any language; `""` is for languages not listed here.
 _SCRIPT_STEMMERS = (
     (re.compile("[\u0370-\u03ff]"), {"": "greek"}),
     (re.compile("[\u0400-\u04ff]"), {"": "russian", "sr": "serbian"}),
@@ -32,7 +32,7 @@ _SCRIPT_STEMMERS = (
     (re.compile("[\u0b80-\u0bff]"), {"": "tamil"}),
 )
 STEMMED_APART = frozenset({*_LATIN_STEMMERS, "fa", "ne", "yi"} - {ENGLISH})
-"""Languages some of whose words have another stem than in a text of no known language."""
+"""Languages in which some words have another stem than in a text of unknown language."""
 
 _local = threading.local()
 
@@ -49,8 +49,8 @@ def _stem(word: str, algorithm: str) -> str:
 def stem(word: str, language: str = ENGLISH) -> str:
     """Return the Snowball stem of one folded word; words over 64 characters stay whole.
 
-    `language` is that of the text. Words in other scripts than Latin have the stemmer of their script, or none, unless
-    the language has one of its own for it. A language without a stemmer is taken for English.
+    `language` is that of the text. Words in scripts other than Latin are stemmed by their script's stemmer, if any,
+    unless the language has its own for that script. A language without a stemmer is treated as English.
     """
     if len(word) > _LONGEST_STEMMED:
         return word

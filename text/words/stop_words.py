@@ -1,4 +1,4 @@
-"""Stop words, question words, and pronouns that tell whom a text is about."""
+"""Stop words, question words, and pronouns that show whether a text is about its author or its reader."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from recall_loop.text.words.segmentation import index_words, split_words
 from recall_loop.text.words.stemming import STEMMED_APART, stem, stemmed
 from recall_loop.text.words.stop_words import QUESTION_TAILS
 
-# Raised whenever a text gets other stems: a store is indexed again when it is next opened for writing.
+# Raised whenever the stems of a text change: a store is then reindexed when it is next opened for writing.
 WORDS_VERSION = 5
 
 _SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
@@ -30,12 +30,12 @@ _LETTER = rf"[^\W_{UNSPACED}][{MARKS}]*"
 _TOKEN = re.compile(
     r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
     r"|(?<!\d)\d{1,3}(?:,\d{3})+(?![\d,])"
-    # A unit behind a number is a word of its own: a dictionary would join it with what follows.
+    # A unit after a number is a word of its own: a dictionary would join it with what follows.
     r"|(?<=\d)[年月日号时点分]"
     rf"|(?:[{UNSPACED}](?<=\w)[{MARKS}]*)+"
     rf"|(?:{_LETTER})+(?:'(?:{_LETTER})+)*"
 )
-# The same rules for ASCII text, which the pattern for all scripts reads several times slower.
+# The same rules for ASCII text: several times faster than the pattern for all scripts.
 _SPECIAL_HINT = re.compile(r"[+#]|\.net|\d,\d", re.ASCII)
 _ASCII_TOKEN = re.compile(
     r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
@@ -44,12 +44,12 @@ _ASCII_TOKEN = re.compile(
     re.ASCII,
 )
 _WORD_CHARACTER = re.compile(r"[^\W_]")
-# A flag is two letters of its own kind.
+# A flag is two regional indicator letters.
 _SYMBOL = re.compile("[\U0001f1e6-\U0001f1ff]{2}|[^\x00-\x7f]")
 # Emoji and other pictures, signs of mathematics and of currencies.
 _SYMBOLS = ("So", "Sm", "Sc")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
-# The same rules for text of nothing but ASCII, the common Han characters and their punctuation.
+# The same rules for text with only ASCII, the common Han characters and their punctuation.
 _PLAIN_CHINESE = re.compile("[\x00-\x7f\u4e00-\u9fff\u2013\u2014\u201c\u201d\u2022\u3001\u3002\u3008-\u3011\u00b7]*")
 _CHINESE_TOKEN = re.compile(
     r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
@@ -59,10 +59,10 @@ _CHINESE_TOKEN = re.compile(
     r"|[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*"
 )
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
-# The article or pronoun that French and Italian join to the word it belongs to.
+# An article or pronoun that French and Italian join to the next word.
 _ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|(?:d|n|s)?[aeu]ll|un|quest)'(?=\w{2})")
-# Every step of a request reads the same hundred texts: these are read once. Of longer ones fewer are kept, by their
-# words and a share for the text itself; those that are longer than a window are read for an index, once.
+# Every step of a request reads the same hundred texts, so results are cached. For longer texts the cache is limited by
+# their number of words, and a share for the text itself; those longer than a window are read only once, for an index.
 _KEPT_TEXTS, _KEPT_CHARACTERS = 2048, 600
 _KEPT_WORDS, _WORDS_OF_TEXT = 300_000, 1000
 _LONGEST_KEPT = 3 * READ_CHARACTERS
@@ -75,7 +75,7 @@ def words(text: str) -> list[str]:
     The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`), and so are French
     and Italian articles that are joined to a word (`l'amie` gives `amie`). Digit groups are joined (`1,000` gives
     `1000`), hyphens and underscores separate words. Text without blanks between words is segmented, outside of Chinese
-    into words that overlap. A text without any word has its symbols, such as emoji, for words.
+    into words that overlap. In a text without any word, its symbols, such as emoji, are the words.
     """
     if len(text) <= _KEPT_CHARACTERS:
         return list(_known_words(text))
@@ -104,12 +104,12 @@ def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
 
 
 def words_in_order(text: str) -> list[str]:
-    """Return the words of `words`, but those of text without blanks one after another, where `words` overlap."""
+    """Return the same as `words`, but for text without blanks the words in order, without overlap."""
     return _words(text, split_words)
 
 
 def _symbols(folded: str) -> list[str]:
-    """Return the symbols of a text without words, one by one, but flags; colours of skin don't count."""
+    """Return the symbols of a text without words, one by one, with flags as one; skin colours don't count."""
     return [] if folded.isascii() else [each for each in _SYMBOL.findall(folded) if _is_symbol(each)]
 
 
@@ -120,7 +120,7 @@ def _is_symbol(text: str) -> bool:
 def _tokens(folded: str) -> list[str]:
     if folded.isascii():
         return (_ASCII_TOKEN if _SPECIAL_HINT.search(folded) else _ASCII_WORD).findall(folded)
-    # No token has white space in it. Most runs are ASCII; of the others each match lets other threads have their turn.
+    # No token has white space in it. Most runs are ASCII; for the others, each match lets other threads run.
     runs = folded.split()
     return [token for run in runs for token in (_tokens(run) if run.isascii() else _matches(run))]
 
@@ -140,14 +140,14 @@ def _plain(token: str) -> str:
 
 
 def has_word(text: str) -> bool:
-    """Tell whether a text has a word, rather than symbols and punctuation alone; most texts tell by their start."""
+    """Tell whether a text has a word, rather than only symbols and punctuation; in most texts the start shows it."""
     return bool(_WORD_CHARACTER.search(text))
 
 
 def stems(text: str, language: str | None = None) -> list[str]:
-    """Return the stems of all words but stop words, in order, with repeats.
+    """Return the stems of all words except stop words, in order, with repeats.
 
-    The language is worked out unless it is given, as for a part of a text whose language is known.
+    The language is detected unless it is given, as for a part of a text whose language is known.
     """
     return list(_known_stems(text, language)) if len(text) <= _KEPT_CHARACTERS else _stems(text, language)
 
@@ -165,11 +165,11 @@ def _stems(text: str, language: str | None) -> list[str]:
 
 
 def word_forms(text: str, language: str | None = None) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the words but stop words, each with the stems that count for it: its own, and elsewhere the English one.
+    """Return the words except stop words, each with the stems that count as it: its own, and the English one.
 
-    Names and loans stand in texts of several languages, and a few words don't tell theirs: by the second form they are
-    found all the same. In English text every word has one form. A Chinese word is found by its characters, too: where
-    it begins and ends is a guess, and words of one kind share a character. `language` as in `stems`.
+    Names and loanwords occur in texts of several languages, and the language of a short text is uncertain: the second
+    form finds them anyway. In English text every word has one form. A Chinese word is also found by its characters:
+    segmentation is a guess, and related words share a character. `language` is as in `stems`.
     """
     found = words(text)
     language = language or text_language(text)
@@ -185,25 +185,25 @@ def word_forms(text: str, language: str | None = None) -> list[tuple[str, tuple[
 
 
 def _characters(word: str, stop: Set[str]) -> list[str]:
-    """Return the characters of a word of several, but stop words; none of a word in other letters."""
+    """Return the characters of a Han word of several, except stop words; none for a word in other scripts."""
     if len(word) == 1 or not _UNSPACED_RUN.match(word):
         return []
     return [char for char in dict.fromkeys(word) if char not in stop]
 
 
 def index_stems(text: str, language: str | None = None) -> list[str]:
-    """Return all stems under which `text` is found, in order, with repeats: those of `word_forms`."""
+    """Return all stems by which `text` is found, in order, with repeats: those of `word_forms`."""
     return [form for _, forms in word_forms(text, language) for form in forms]
 
 
 def stem_set(texts: Iterable[str], language: str | None = None) -> frozenset[str]:
-    """Return the distinct stems of all words of some texts but stop words; `language` as in `stems`."""
+    """Return the distinct stems of all words in some texts, except stop words; `language` is as in `stems`."""
     return frozenset(term for text in texts for term in stems(text, language))
 
 
 @lru_cache(maxsize=1024)
 def stem_line(text: str, language: str = ENGLISH) -> str:
-    """Return the stems of all words of a text, stop words too, in order, with a space around each."""
+    """Return the stems of all words of a text, including stop words, in order, with a space around each."""
     return f" {' '.join(stem(word, language) for word in words(text))} "
 
 
@@ -235,7 +235,7 @@ _LONGEST_PLAIN = 200
 _HASH_DIGITS = 32
 _SEPARATOR = " / "
 _NO_LETTER = re.compile(r"[\W_]")
-# C# is not C, but a hash tag is the same as its word.
+# C# is not C, but a hashtag is the same as its word.
 _SHARP = re.compile(r"(?<=[^\W\d_])#(?!\w)")
 _SHARP_STANDIN = "\u266f"
 
@@ -252,7 +252,7 @@ def _punctuation_folded(character: str) -> str:
 def normalise(text: str) -> str:
     """Return `text` with case, compatibility forms, accents, punctuation and white space folded.
 
-    Negations stay (`don't` gives `dont`), and so do symbols and emoji. A text of nothing but punctuation keeps it.
+    Negations stay (`don't` gives `dont`), and so do symbols and emoji. A text with only punctuation keeps it.
     The function is idempotent.
     """
     folded = fold(text)

@@ -36,8 +36,8 @@ from recall_loop.policy.facts.corrections import (
     relevant_statements,
     without_values,
 )
-from recall_loop.policy.facts.likeness import pair_features
 from recall_loop.policy.facts.rarity import Rarity, rarity_of
+from recall_loop.policy.facts.statement_similarity import pair_features
 from recall_loop.text.words.tokens import stems
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "train"

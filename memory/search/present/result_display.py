@@ -47,8 +47,8 @@ class TruncationProfile:
     """How much of each result is shown.
 
     Attributes:
-        name: how it is called.
-        steps: by rising rank; the last one is for all the rest.
+        name: its name.
+        steps: by rising rank; the last one applies to all further ranks.
     """
 
     name: str
@@ -84,7 +84,7 @@ PROFILES = {profile.name: profile for profile in (LOCAL_PROFILE, CONSTELLATION_P
 
 
 def profile_for(scope: Scope, content_types: Collection[ContentType]) -> TruncationProfile:
-    """Return the profile that a search has where none is chosen: by what it asks for, then by its scope."""
+    """Return the default profile of a search: by its content types, then by its scope."""
     if set(content_types) == {ContentType.MESSAGE}:
         return MESSAGES_PROFILE
     return CONSTELLATION_PROFILE if scope.mode is ScopeMode.CONSTELLATION else LOCAL_PROFILE
@@ -94,7 +94,7 @@ def parse_profile(text: str) -> TruncationProfile:
     """Return a profile by name, or the one that steps like `2:full,5:1000,400` describe.
 
     Raises:
-        InvalidInputError: it is neither.
+        InvalidInputError: neither applies.
     """
     known = PROFILES.get(text.strip())
     if known is not None:
@@ -119,7 +119,7 @@ def truncate_text(text: str, terms: Collection[str], limit: int | None) -> Trunc
         limit: at least 1; None is all.
 
     The part begins and ends between words, with an ellipsis at each cut side, and splits no grapheme cluster.
-    A text within the limit comes back as it is.
+    A text within the limit is returned unchanged.
 
     Raises:
         InvalidInputError: `limit` is below 1.
@@ -179,6 +179,6 @@ def _hit(rank: int, hit: SearchHit, text: TruncatedText) -> dict[str, Any]:
 
 
 def truncate_hits(found: SearchResponse, profile: TruncationProfile) -> list[TruncatedText]:
-    """Return the texts of the results, each as much of it as the profile shows (SEARCH-8)."""
+    """Return the texts of the results, each within its limit in the profile (SEARCH-8)."""
     terms = frozenset(stems(found.corrected or found.query))
     return truncate_texts([hit.record.text for hit in found.hits], terms, profile)

@@ -1,6 +1,6 @@
 """Names in code are found in any spelling: `parseConfig`, `parse_config`, "parse config", v1.10 and 1.10 (OPEN-4).
 
-The memory isn't asked for the parts of its words, only for whole words that neighbours in a query make: few look-ups,
+The memory isn't searched for parts of its words, only for whole words formed by neighbours in a query: few look-ups,
 however large it is.
 """
 
@@ -16,7 +16,7 @@ from recall_loop.text.words.stemming import stem as stem_of
 from recall_loop.text.words.tokens import words
 
 JOINED_WEIGHT = 0.8
-_MOST_JOINED, _MOST_WORDS = 4, 64
+_MAX_JOINED, _MAX_WORDS = 4, 64
 _NAME = re.compile(r"[A-Za-z0-9]+")
 _VERSION = re.compile(r"(?<!\w)(?<!\d\.)(v?)(\d+)(?=\.\d)", re.IGNORECASE)
 
@@ -24,19 +24,19 @@ _VERSION = re.compile(r"(?<!\w)(?<!\d\.)(v?)(\d+)(?=\.\d)", re.IGNORECASE)
 def with_spellings(
     groups: Sequence[TermGroup], text: str, language: str, count: Callable[[Collection[str]], Mapping[str, int]]
 ) -> list[TermGroup]:
-    """Return groups of stems with what their words are in other spellings of names in code and of versions.
+    """Return groups of stems with other spellings of names in code and of versions.
 
-    Words that a capital inside tells apart are looked up one by one, each also as the whole. Two to four neighbours
-    also find what they make as one word, if the memory has it.
+    The parts of a name with inner capitals are looked up one by one, and each also as the whole name. Two to four
+    neighbours also find the word that they form together, if the memory has it.
 
     Args:
-        groups: those of a query.
+        groups: the groups of a query.
         text: the query.
-        language: by which its words are stemmed.
-        count: returns for stems the number of rows that have each, of those that may be read.
+        language: the language by which its words are stemmed.
+        count: returns the number of readable rows with each stem.
     """
-    groups = _told_apart(groups, text, language)
-    made = _joined(words(spelt_apart(text))[:_MOST_WORDS], {group.stem for group in groups}, language)
+    groups = _split_names(groups, text, language)
+    made = _joined(words(spelt_apart(text))[:_MAX_WORDS], {group.stem for group in groups}, language)
     rows = count(list(made)) if made else {}
     more = [(joined, JOINED_WEIGHT, parts) for joined, parts in made.items() if rows[joined]]
     more += [(other, 1.0, [own]) for own, other in _versions(text)]
@@ -52,8 +52,8 @@ def _is_new(variant: str, parts: Collection[str], group: TermGroup) -> bool:
     return group.stem in parts and all(variant != known for known, _ in group.variants)
 
 
-def _told_apart(groups: Sequence[TermGroup], text: str, language: str) -> list[TermGroup]:
-    """Return groups with those of the parts of each name in place of its own, whose stems count for each part."""
+def _split_names(groups: Sequence[TermGroup], text: str, language: str) -> list[TermGroup]:
+    """Return groups with the parts of each name in place of the name, whose stems count for each part."""
     apart: dict[str, list[str]] = {}
     for name in _NAME.findall(text):
         parts = [stem_of(word, language) for word in words(spelt_apart(name)) if word not in stop_words(language)]
@@ -71,22 +71,22 @@ def _told_apart(groups: Sequence[TermGroup], text: str, language: str) -> list[T
 
 
 def _versions(text: str) -> list[tuple[str, str]]:
-    """Return how versions in a text begin, and how they do with or without a "v"."""
+    """Return the beginnings of versions in a text, each with its other spelling, with or without a "v"."""
     found = ((prefix.lower(), number) for prefix, number in _VERSION.findall(text))
     return [(prefix + number, number if prefix else f"v{number}") for prefix, number in found]
 
 
-def _joined(told: Sequence[str], looked_up: Collection[str], language: str) -> dict[str, list[str]]:
-    """Return by its stem what each two to four neighbours are as one word, with those of their stems that count.
+def _joined(names: Sequence[str], looked_up: Collection[str], language: str) -> dict[str, list[str]]:
+    """Return, by the stem of each word formed by two to four neighbours, those of their stems that count.
 
-    Numbers are left out (1.10 is not 110), and so are letters without case, as in Chinese: nobody writes so there.
+    Numbers are left out (1.10 is not 110), and so are scripts without case, such as Chinese: nobody joins words there.
     """
-    stems = [stem_of(word, language) for word in told]
-    cased = [word.isalpha() and word != word.upper() for word in told]
+    stems = [stem_of(word, language) for word in names]
+    cased = [word.isalpha() and word != word.upper() for word in names]
     made: dict[str, list[str]] = {}
-    for length in range(2, _MOST_JOINED + 1):
-        for at in range(len(told) - length + 1):
+    for length in range(2, _MAX_JOINED + 1):
+        for at in range(len(names) - length + 1):
             parts = [stem for stem in stems[at : at + length] if stem in looked_up]
             if len(parts) > 1 and all(cased[at : at + length]):
-                made[stem_of("".join(told[at : at + length]), language)] = parts
+                made[stem_of("".join(names[at : at + length]), language)] = parts
     return made

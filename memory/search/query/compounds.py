@@ -1,9 +1,9 @@
-"""Compounds: in languages that write several words as one, a query's word also finds what it begins or ends (OPEN-4).
+"""Compounds: in languages that write several words as one, a query's word also finds compounds with it (OPEN-4).
 
 A question about nuts ("Nüsse") is about hazelnuts ("Haselnüsse"), and choir practice ("Chorprobe") is when the choir
-meets. No dictionary tells where a compound is to be split; the stems that the memory has tell it: one that ends as the
-query's stem does, with three letters or more ahead of it, or begins so. The other way round a query's compound finds
-its own first and last word: whoever asks for the dentist's appointment ("Zahnarzttermin") may have noted "Zahnarzt".
+meets. No dictionary says where to split a compound; the stems in memory do: a compound begins or ends with the query's
+stem, and has three letters or more besides. Conversely, a query's compound finds its own first and last word: somebody
+who asks for the dentist's appointment ("Zahnarzttermin") may have noted "Zahnarzt".
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from recall_loop.memory.search.query.spelling import has_digit
 
 COMPOUNDING = frozenset({"da", "de", "et", "fi", "hu", "nb", "nl", "nn", "no", "sv"})
 """Languages that write compounds as one word."""
-MOST_COMPOUNDS = 8
-# The last part of a compound is what it is, the first one only what it has to do with.
+MAX_COMPOUNDS = 8
+# The last part of a compound is its head, the first one only specifies it.
 LAST_WEIGHT, FIRST_WEIGHT = 0.6, 0.4
-_SHORTEST, _LEAST_REST = 4, 3
-# Compounds of one stem that are looked at.
-_MOST_COMPARED = 100
+_SHORTEST, _MIN_REST = 4, 3
+# Most compounds of one stem that are compared.
+_MAX_COMPARED = 100
 _LAST_LETTER = "\U0010ffff"
 
 
 class CompoundVocabulary:
-    """The stems of a tenant, in order of their letters and of their letters from behind.
+    """The stems of a tenant, sorted by their letters and by their reversed letters.
 
     Args:
-        frequencies: the number of rows of each stem.
+        frequencies: the number of rows with each stem.
     """
 
     def __init__(self, frequencies: Mapping[str, int]) -> None:
-        words = [stem for stem in frequencies if len(stem) >= _SHORTEST + _LEAST_REST and not has_digit(stem)]
+        words = [stem for stem in frequencies if len(stem) >= _SHORTEST + _MIN_REST and not has_digit(stem)]
         self._forward = sorted(words)
         self._backward = sorted(stem[::-1] for stem in words)
 
@@ -48,7 +48,7 @@ class CompoundVocabulary:
 
 def _beginning(ordered: Sequence[str], stem: str) -> list[str]:
     found = ordered[bisect_left(ordered, stem) : bisect_left(ordered, stem + _LAST_LETTER)]
-    return [each for each in found if len(each) >= len(stem) + _LEAST_REST][:_MOST_COMPARED]
+    return [each for each in found if len(each) >= len(stem) + _MIN_REST][:_MAX_COMPARED]
 
 
 def with_compounds(
@@ -56,12 +56,12 @@ def with_compounds(
     vocabulary: CompoundVocabulary,
     count: Callable[[Collection[str]], Mapping[str, int]],
 ) -> list[TermGroup]:
-    """Return groups of stems with the compounds that each stem is a part of, at most eight, the most frequent first.
+    """Return groups of stems with the compounds that contain each stem, at most eight, the most frequent first.
 
     Args:
-        groups: those of a query in a language that compounds.
+        groups: the groups of a query in a language that forms compounds.
         vocabulary: the stems of the tenant.
-        count: returns for stems the number of rows that have each, of those that may be read.
+        count: returns the number of readable rows with each stem.
     """
     return [_widened(group, vocabulary, count) for group in groups]
 
@@ -77,12 +77,12 @@ def _widened(
         weights.pop(known, None)
     rows = count(list(weights)) if weights else {}
     best = sorted((stem for stem in weights if rows[stem]), key=lambda stem: (-weights[stem], -rows[stem], stem))
-    return group._replace(variants=(*group.variants, *((stem, weights[stem]) for stem in best[:MOST_COMPOUNDS])))
+    return group._replace(variants=(*group.variants, *((stem, weights[stem]) for stem in best[:MAX_COMPOUNDS])))
 
 
 def _parts(stem: str, count: Callable[[Collection[str]], Mapping[str, int]]) -> list[str]:
-    """Return the longest stem of the memory with which a stem begins, and the longest with which it ends."""
-    lengths = range(len(stem) - _LEAST_REST, _SHORTEST - 1, -1)
+    """Return the longest stem in memory that begins a stem, and the longest that ends it."""
+    lengths = range(len(stem) - _MIN_REST, _SHORTEST - 1, -1)
     first, last = [stem[:length] for length in lengths], [stem[-length:] for length in lengths]
     rows = count([*first, *last]) if first else {}
     longest = (next((part for part in parts if rows[part]), "") for parts in (first, last))

@@ -1,4 +1,4 @@
-"""Typo tolerance of the lexical retriever: a query's words, widened by what the vocabulary has near them (SEARCH-2).
+"""Typo tolerance of the lexical retriever: a query's words with similar words of the vocabulary (SEARCH-2).
 
 Numbers, words with digits, words of fewer than four letters, function words, and everything inside an
 e-mail address, a path or a name with an underscore stay as typed.
@@ -20,12 +20,12 @@ from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import text_language, word_forms, words
 from recall_loop.text.words.verb_forms import other_forms, word_events
 
-MOST_VARIANTS = 8
-# Of a variant at one and at two steps; an exact match has 1.
+MAX_VARIANTS = 8
+# Weights of variants at one and at two steps; an exact match has 1.
 WEIGHTS = {1: 0.6, 2: 0.3}
-# Weight of a character of a longer word: of what is meant it is a hint.
+# Weight of a character of a longer word, a mere hint of its meaning.
 _PART = 0.3
-# Weight of an event that may tell of the state that is asked for.
+# Weight of an event that may imply the state in question.
 _EVENT = 0.5
 SHORTEST = 4
 SHORTEST_FOR_TWO = 6
@@ -33,7 +33,7 @@ _INFLECTIONS = (
     *("s", "es", "e", "ed", "d", "ing", "y", "ies", "ied"),
     *("er", "ly", "ion", "ation", "ity", "ment", "ness", "al", "ful", "ence", "ance", "able", "ive", "ous"),
 )
-# A digit, a sign of addresses and names of code, or a path: `/` with another or a dot behind it.
+# A digit, a character of addresses and names in code, or a path: `/` followed by another or by a dot.
 _LOCKED = re.compile(r"[\d@_\\]|/.*[/.]\w")
 _WORD = re.compile(r"[^\s,;:!?()\[\]{}<>\"\u201c\u201d.\-\u2013\u2014/&+=*#|~]+")
 
@@ -44,7 +44,7 @@ def expand_query(query: str, vocabulary: Vocabulary, level: int, language: str |
     Level 0 gives each stem alone. Level 1 adds stems at one step from words of four letters or more
     that the vocabulary hardly knows: that no row has, or that a near stem outnumbers 50 times. Level 2 adds
     them to every such word, and stems at two steps to words of six letters or more. At most eight are
-    added to a term, with weight 0.6 at one step and 0.3 at two. The language is worked out unless it is given.
+    added to a term, with weight 0.6 at one step and 0.3 at two. The language is detected unless it is given.
     """
     locked = _locked(query) if level else frozenset()
     groups: dict[str, TermGroup] = {}
@@ -52,25 +52,25 @@ def expand_query(query: str, vocabulary: Vocabulary, level: int, language: str |
         if forms[0] not in groups:
             near = _variants(word, vocabulary, level, locked) if level else ()
             typos = ((each.stem, WEIGHTS[each.steps]) for each in near if each.stem not in forms)
-            told = _told(word, forms, language or text_language(query))
-            groups[forms[0]] = TermGroup(forms[0], (*((form, 1.0) for form in forms), *told, *typos))
+            events = _event_stems(word, forms, language or text_language(query))
+            groups[forms[0]] = TermGroup(forms[0], (*((form, 1.0) for form in forms), *events, *typos))
     return list(groups.values())
 
 
-def _told(word: str, forms: tuple[str, ...], language: str) -> list[tuple[str, float]]:
-    """Return the stems of single words that tell how the state began that a word is of, with their weight."""
+def _event_stems(word: str, forms: tuple[str, ...], language: str) -> list[tuple[str, float]]:
+    """Return the one-word events that begin the state named by a word, with their weight."""
     events = sorted(word_events(word, language).difference(forms))
     return [(event, _EVENT) for event in events if " " not in event]
 
 
 def term_groups(query: str, language: str | None = None) -> list[TermGroup]:
-    """Return one group for each distinct stem of `query`, in order, without any variants but its other forms."""
+    """Return one group for each distinct stem of `query`, in order, with its other forms as the only variants."""
     code = language or text_language(query)
     groups: dict[str, TermGroup] = {}
     for word, (own, *others) in _query_forms(query, language):
         forms = ((form, _PART if len(form) == 1 < len(own) else 1.0) for form in (own, *others))
         if own not in groups:
-            groups[own] = TermGroup(own, (*forms, *_told(word, (own, *others), code)))
+            groups[own] = TermGroup(own, (*forms, *_event_stems(word, (own, *others), code)))
     return list(groups.values())
 
 
@@ -83,9 +83,8 @@ def _query_forms(query: str, language: str | None) -> list[tuple[str, tuple[str,
 def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | None:
     """Return `query` with the words that are likely misspelt replaced by their best variant, else None.
 
-    Only words that the vocabulary hardly knows are replaced, at level 2 as at level 1, so that a clean
-    word stays. The vocabulary has stems; the form of the stem that is nearest to what was typed is
-    put in, with the capitals of the typed word.
+    Only words that the vocabulary hardly knows are replaced, at level 2 as at level 1, so that a correct word stays.
+    The vocabulary has stems; the inflected form that is nearest to the typed word is inserted, with the same capitals.
     """
     if not level:
         return None
@@ -99,7 +98,7 @@ def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | Non
 
 
 def _locked(query: str) -> frozenset[str]:
-    """Return the words of addresses, paths and identifiers, which nobody wants corrected."""
+    """Return the words of addresses, paths and identifiers, which must not be corrected."""
     return frozenset(word for run in query.split() if _LOCKED.search(run) for word in words(run))
 
 
@@ -107,8 +106,8 @@ def _variants(word: str, vocabulary: Vocabulary, level: int, locked: frozenset[s
     if not _correctable(word, locked):
         return ()
     if level == 1:
-        return vocabulary.likely_corrections(word, 1)[:MOST_VARIANTS]
-    return vocabulary.variants(word, _most(word, level))[:MOST_VARIANTS]
+        return vocabulary.likely_corrections(word, 1)[:MAX_VARIANTS]
+    return vocabulary.variants(word, _most(word, level))[:MAX_VARIANTS]
 
 
 def _correctable(word: str, locked: frozenset[str]) -> bool:
@@ -121,7 +120,7 @@ def _most(word: str, level: int) -> int:
 
 
 def _corrected(typed: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> str:
-    """Return one run of the query as it should be spelt; what follows an apostrophe is kept."""
+    """Return one run of the query in its correct spelling; the part after an apostrophe is kept."""
     folded, found = fold(typed), words(typed)
     if len(found) != 1 or not folded.startswith(found[0]) or len(folded) != len(typed):
         return typed

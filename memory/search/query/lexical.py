@@ -21,10 +21,10 @@ B = 0.75
 
 
 class TermGroup(NamedTuple):
-    """A stem of a query with the stems that count for it: itself first with weight 1, then likely corrections.
+    """A stem of a query with the stems that count as it: itself first with weight 1, then likely corrections.
 
-    Or a time that the query names, with the stems of its days or months: it says when a record was made, and nothing
-    of what stands in it.
+    Or a time that the query names, with the stems of its days or months: these match when a record was made, not its
+    text.
     """
 
     stem: str
@@ -39,9 +39,9 @@ class TermMatches:
     Attributes:
         own: weighted counts in the record's own text [n, t].
         window: weighted counts in the window [n, t].
-        own_present: weight of the best variant that the own text has [n, t]; 0 where it has none.
-        window_present: the same of the window [n, t].
-        idf: weight of each group [t]; of several queries' groups [q, t].
+        own_present: weight of the best variant that the own text has [n, t]; 0 if it has none.
+        window_present: the same for the window [n, t].
+        idf: weight of each group [t]; for several queries [q, t].
     """
 
     own: NDArray[np.float64]
@@ -52,7 +52,7 @@ class TermMatches:
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Return the BM25 idf, always above 0; a stem that nobody has weighs most."""
+    """Return the BM25 idf, always above 0; a stem that no document has weighs most."""
     return math.log(1.0 + (max(documents, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
@@ -69,7 +69,7 @@ def match_terms(
     frequencies: Mapping[str, int],
     documents: int,
 ) -> TermMatches:
-    """Count groups of stems in the rows at `positions`; of several variants the one that counts most is taken."""
+    """Count groups of stems in the rows at `positions`; of several variants, the highest weighted count is taken."""
     rarity = np.array([group_idf(group, frequencies, documents) for group in groups], dtype=float)
     if all(len(group.variants) == 1 for group in groups):
         found = index.counts([group.stem for group in groups], positions)
@@ -83,7 +83,7 @@ def match_terms(
         variants = [groups[number].variants[level] for number in columns]
         found = index.counts([stem for stem, _ in variants], positions)
         idfs = np.array([idf(documents, frequencies[stem]) for stem, _ in variants])
-        # A common variant of a rare word must not earn what the rare word is worth.
+        # A common variant of a rare word must not score as much as the rare word.
         weighed = np.array([weight for _, weight in variants]) * np.minimum(idfs / rarity[columns], 1.0)
         for total, counts in ((own, found.own), (window, found.window)):
             total[:, columns] = np.maximum(total[:, columns], counts * weighed)

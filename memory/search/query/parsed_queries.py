@@ -24,13 +24,12 @@ RERANKED_PER_RESULT = 4
 
 
 def apply_time_suffix(query: str, filters: Filters, reference: datetime) -> tuple[str, Filters]:
-    """Return `query` without its time suffix, and `filters` with the range that the suffix means.
+    """Return `query` without its time suffix, and `filters` with the suffix's time range.
 
-    `text/time/time_expressions.py` has the forms. They count from `reference` (without a zone: UTC). Times that
-    `filters` gives win: a side that is given stays, and the suffix fills the other, unless the range would then be
-    empty.
-    A query without a suffix comes back as it is, with the same filters. One that is nothing but a suffix
-    leaves "": it asks for everything in the range.
+    `text/time/time_expressions.py` has the forms. They count from `reference` (without a zone: UTC). Times in `filters`
+    take precedence: a given side stays, and the suffix fills the other, unless the range would then be empty.
+    A query without a suffix is returned unchanged, with the same filters. A query that is only a suffix becomes "": it
+    asks for everything in the range.
     """
     rest, span = split_time_suffix(query, reference)
     return (query, filters) if span is None else (rest.strip(), _filled(filters, span))
@@ -47,15 +46,15 @@ def _filled(filters: Filters, span: TimeRange) -> Filters:
 
 @dataclass(frozen=True)
 class ParsedQuery:
-    """One query as it was given, as it is looked up, as it is embedded, and how it is searched.
+    """One query: as given, as it is looked up and embedded, and its search options.
 
     Attributes:
         query: as given.
-        text: what is looked up; empty where the query was nothing but a time.
-        embedded_text: what is embedded.
+        text: the text that is looked up; empty if the query was only a time.
+        embedded_text: the text that is embedded.
         options: how it is searched.
-        filters: what results must satisfy, the query's own time included.
-        time: the time that the query itself names, as it was taken.
+        filters: the filters on results, including the query's own time.
+        time: the time range that was read from the query itself.
         understood: whether the store's embedder knows the query's language.
         reference: when it is asked.
     """
@@ -71,12 +70,12 @@ class ParsedQuery:
 
     @cached_property
     def term_groups(self) -> list[TermGroup]:
-        """A group for each distinct stem of the query, in order, with the other forms that count for it."""
+        """A group for each distinct stem of the query, in order, with the other forms that count as it."""
         return term_groups(self.text, self.options.language)
 
     @cached_property
     def time_groups(self) -> list[TermGroup]:
-        """A group for each time in which the query places what it asks for."""
+        """A group for each time at which the event in the query took place."""
         times = event_times(self.text, parse_times(self.text, self.reference))
         found = (span_stems(time.start, time.end) for time in times)
         return [TermGroup(stems[0], tuple((stem, 1.0) for stem in stems), dated=True) for stems in found if stems]
@@ -88,7 +87,7 @@ class ParsedQuery:
 
     @cached_property
     def legs(self) -> tuple[str, ...]:
-        """Names of the retrievers that run: `fts`, `vector`, or `time` for a query that is nothing but a time."""
+        """Names of the retrievers that run: `fts`, `vector`, or `time` for a query that is only a time."""
         if not self.text:
             return ("time",)
         if self.options.mode is SearchMode.FTS:
@@ -109,7 +108,7 @@ def parse_queries(
     reranked: Sequence[bool] | None = None,
     languages: frozenset[str] | None = None,
 ) -> list[ParsedQuery]:
-    """Return the queries with their wordings, options and filters: the same for all, or each its own.
+    """Return the queries with their wordings, options and filters, which are shared or given for each query.
 
     `languages` are those that the embedder knows; None = any.
 
@@ -142,7 +141,7 @@ def parse_queries(
 
 
 def _own_options(params: SearchParams, limit: int | None, mode: SearchMode | None, reranked: bool) -> SearchParams:
-    """Return the options of a query with a limit or a mode of its own; a large pool is for who wants many results."""
+    """Return the options of a query with its own limit or mode; a large limit also widens the rerank pool."""
     own: dict[str, Any] = {} if reranked else {"rerank": False}
     if limit is not None:
         if type(limit) is not int or not 1 <= limit <= MAX_RESULTS:

@@ -1,4 +1,4 @@
-"""Queries prepared for searching: corrected, with the stems that are looked up and the vectors; and the response."""
+"""Queries prepared for searching, with corrections, stems and vectors; and the response."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchResponse:
-    """Results of one query, and what was searched.
+    """Results of one query, and a summary of the search.
 
     An empty `hits` with `allowed` > 0 means that nothing matched; with `allowed` = 0 that the scope
-    and the filters leave no record at all. `filters` includes the time that the query itself named, `time_range`;
-    `corrected` is the query with likely misspellings mended, where fuzzy search found any.
+    and the filters leave no record at all. `filters` includes `time_range`, the time that the query itself names;
+    `corrected` is the query with likely misspellings corrected, if fuzzy search found any.
     """
 
     query: str
@@ -65,9 +65,9 @@ class PreparedQuery:
     Attributes:
         parsed: the query.
         groups: stems that are looked up.
-        vectors: float32 [v, d], of the query's wording and of its correction; None where no vectors are used.
-        corrected: the query with likely misspellings mended, or None.
-        tokens: token vectors [t, d] of the wording, for late interaction; None where it isn't wanted.
+        vectors: float32 [v, d], of the query's wording and of its correction; None if no vectors are used.
+        corrected: the query with likely misspellings corrected, or None.
+        tokens: token vectors [t, d] of the wording, for late interaction; None if it isn't used.
     """
 
     parsed: ParsedQuery
@@ -91,11 +91,12 @@ def prepare_queries(
     *,
     with_tokens: bool,
 ) -> list[PreparedQuery]:
-    """Prepare queries; `views` are where each is looked up, `given` their vectors if they needn't be embedded.
+    """Prepare queries; `views` are the views in which each is looked up, `given` their vectors if they are known.
 
-    Words are corrected by those of the view `readable`: all that the caller may read, whatever the filters.
+    Words are corrected with the vocabulary of the view `readable`: everything that the caller may read, whatever the
+    filters.
 
-    Corrections are embedded beside them, and with `with_tokens` the token vectors of each wording are kept.
+    Corrections are embedded too, and with `with_tokens` the token vectors of each wording are kept.
 
     Raises:
         EmbedderError: the embedder fails and the mode needs it.
@@ -118,7 +119,7 @@ def prepare_queries(
 
 
 def _embed(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> dict[str, _Embedded]:
-    """Return by text its vector and, where they are wanted, its token vectors."""
+    """Return by text its vector and, if requested, its token vectors."""
     if not texts:
         return {}
     embedder = store.embedder
@@ -132,7 +133,7 @@ def _embed(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> dict[s
 
 
 def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[TermGroup], str | None]:
-    """Return the query's groups of stems, and with fuzzy search the query with likely misspellings mended, if any."""
+    """Return the query's groups of stems, and with fuzzy search the corrected query, if it has misspellings."""
     level = query.options.fuzzy
     groups, corrected = query.term_groups, None
     if "fts" not in query.legs or not view.count():
@@ -151,7 +152,7 @@ def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[Term
 
 
 def _texts_to_embed(query: ParsedQuery, view: View, corrected: str | None, *, with_wording: bool) -> list[str]:
-    """Return what is embedded: the query's wording, unless its vector was given, and its correction beside it."""
+    """Return the texts to embed: the query's wording, unless its vector was given, and its correction, if any."""
     if "vector" not in query.legs or not view.count():
         return []
     return [text for text in (query.embedded_text if with_wording else None, corrected) if text]

@@ -1,12 +1,12 @@
-"""The vocabulary that misspelt words are looked up in: which stems are near to one, and how often rows have them.
+"""The vocabulary for correcting misspelt words: the stems near a given one, and their frequencies.
 
-The index holds stems, and a typo near the end of a word changes what the stemmer makes of it:
-`runnign` stays whole where `running` becomes `run`. So two ways lead to a variant:
+The index has stems, and a typo near the end of a word changes the result of the stemmer:
+`runnign` stays whole where `running` becomes `run`. So there are two ways to find a variant:
 
-- the stem of what was typed is compared with the vocabulary's stems, by optimal string alignment (insert,
+- the stem of the typed word is compared with the vocabulary's stems, by optimal string alignment (insert,
   delete, substitute, or swap two neighbours: one step each), in any script;
-- a word of the letters a–z is also repaired at every place among its last letters and each repaired
-  spelling stemmed; stems that the vocabulary has are variants at one step.
+- a word of the letters a–z is also repaired at every position among its last letters and each repaired
+  spelling is stemmed; stems in the vocabulary are variants at one step.
 
 Candidates are stems without digits. The same vocabulary always gives the same variants: fewer steps first, then
 those that keep the first letter, which typos rarely touch, then the more frequent, then by alphabet.
@@ -31,14 +31,14 @@ from recall_loop.text.words.stemming import stem
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Level 1 takes a stem that the tenant has for a typo when a near one stands in this many times as many rows.
+# Level 1 treats a stem that the tenant has as a typo if a near one is in this many times as many rows.
 RARITY_RATIO = 50
 MAX_LENGTH = 64
 # Endings that English stemming removes are rarely longer.
 _ENDING = 5
 _LETTERS = "abcdefgilmnorstuvyz"
 _MAX_CACHED = 4096
-_MOST_COMPARED = 100
+_MAX_COMPARED = 100
 _BITS = np.uint64(63)
 _ONE = np.uint64(1)
 _local = local()  # a stemmer must not be shared between threads
@@ -46,7 +46,7 @@ _local = local()  # a stemmer must not be shared between threads
 
 @dataclass(frozen=True)
 class Variant:
-    """A stem, and how many steps it is from what was typed."""
+    """A stem, and its number of steps from the typed word."""
 
     stem: str
     steps: int
@@ -61,16 +61,16 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def variants(self, word: str, most: int) -> tuple[Variant, ...]:
-        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out.
+        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, without its own stem.
 
         `most` = 0 gives frequent stems at one step.
         """
 
     def likely_corrections(self, word: str, most: int) -> tuple[Variant, ...]:
-        """Return the variants that make `word` look misspelt, best first.
+        """Return the variants of which `word` is probably a misspelling, best first.
 
-        For a word whose stem no row has these are all; for a known one those at one step whose stem is in at
-        least 50 times as many rows.
+        For a word whose stem no row has, these are all variants; for a known one, those at one step whose stem is in
+        at least 50 times as many rows.
         """
         rows = self.frequency(stem(word))
         if not rows:
@@ -79,14 +79,14 @@ class Vocabulary(ABC):
 
 
 class ReadableVocabulary(Vocabulary):
-    """The stems of the rows that a caller may read: what it is told comes from no others (GUARD-3).
+    """The stems of the rows that a caller may read; nothing is revealed about others (GUARD-3).
 
-    Variants are looked up among the tenant's stems, and those that stand in none of the rows are left out. Of a word's
-    variants the 100 best are looked at, so that a narrow scope costs about as much as the whole tenant.
+    Variants are looked up among the tenant's stems, and those in none of the readable rows are left out. Only the 100
+    best variants of a word are checked, so that a narrow scope costs about as much as the whole tenant.
 
     Args:
         whole: the stems of the tenant.
-        count: returns for stems the number of rows that have each.
+        count: returns the number of readable rows with each stem.
     """
 
     def __init__(self, whole: Vocabulary, count: Callable[[Collection[str]], Mapping[str, int]]) -> None:
@@ -98,7 +98,7 @@ class ReadableVocabulary(Vocabulary):
 
     def variants(self, word: str, most: int) -> tuple[Variant, ...]:
         """Return the stems at 1 to `most` steps from a folded word, best first; see `Vocabulary`."""
-        near = self._whole.variants(word, most)[:_MOST_COMPARED]
+        near = self._whole.variants(word, most)[:_MAX_COMPARED]
         rows = self._count([each.stem for each in near])
         return tuple(sorted((each for each in near if rows[each.stem]), key=lambda each: _order(each, word, rows)))
 
@@ -108,10 +108,10 @@ def _order(variant: Variant, word: str, rows: Mapping[str, int]) -> tuple[int, b
 
 
 class SpellingVocabulary(Vocabulary):
-    """The stems of a tenant, and for each the number of its rows that have it.
+    """The stems of a tenant, each with the number of rows that have it.
 
-    `frequencies` must not change while the vocabulary is in use. The tables that stems are compared by are
-    built at the first word that needs them (some 40 ms for 50,000 stems); answers are kept. Safe between threads.
+    `frequencies` must not change while the vocabulary is in use. The comparison tables are built for the first word
+    that needs them (about 40 ms for 50,000 stems); results are cached. Thread-safe.
     """
 
     def __init__(self, frequencies: Mapping[str, int]) -> None:
@@ -153,7 +153,7 @@ class SpellingVocabulary(Vocabulary):
 
 
 def _stem_spellings(spellings: list[str]) -> list[str]:
-    """Stem a few hundred spellings that nobody will ask for again: in one call, and past every cache."""
+    """Stem a few hundred spellings that won't be needed again: in one call, bypassing every cache."""
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
         stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)
@@ -164,7 +164,7 @@ def _stem_spellings(spellings: list[str]) -> list[str]:
 def _repaired_ending(word: str) -> list[str]:
     """Return the spellings at one step from `word` among its last letters; the first letter stays.
 
-    Only letters of English endings are put in: a typo before the ending is found by comparing stems.
+    Only letters of English endings are inserted: a typo before the ending is found by comparing stems.
     """
     repaired: list[str] = []
     for at in range(max(1, len(word) - _ENDING), len(word) + 1):
@@ -179,7 +179,7 @@ def _repaired_ending(word: str) -> list[str]:
 
 
 class SpellingIndex:
-    """A fixed set of stems, asked for those near a string.
+    """A fixed set of stems, searched for those near a string.
 
     Stems with digits, of fewer than three letters (one step from half of all short words) or of more than
     64 are left out.
@@ -188,7 +188,7 @@ class SpellingIndex:
     def __init__(self, stems: Iterable[str]) -> None:
         texts = sorted((text for text in stems if 3 <= len(text) <= MAX_LENGTH and not has_digit(text)), key=len)
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        # Stems of n letters stand from starts[n] up to starts[n + 1].
+        # Stems of n letters are at starts[n] up to starts[n + 1].
         self._starts = np.searchsorted(lengths, np.arange(MAX_LENGTH + 4))
         self._texts = np.array(texts, dtype=object)
         parts = [_signatures(texts[a:b]) for a, b in zip(self._starts[:-1], self._starts[1:], strict=True) if a < b]
@@ -201,7 +201,7 @@ class SpellingIndex:
         near = slice(self._starts[max(len(text) - most, 0)], self._starts[len(text) + most + 1])
         differing = self._signatures[near] ^ _signatures([text])[0]
         for _ in range(2 * most):
-            differing &= differing - _ONE  # takes the lowest bit away
+            differing &= differing - _ONE  # clears the lowest bit
         found = self._texts[near][differing == 0].tolist()
         if not found:
             return []
@@ -210,7 +210,7 @@ class SpellingIndex:
 
 
 def has_digit(text: str) -> bool:
-    """Tell whether `text` has a digit or another sign for a number, of any script."""
+    """Tell whether `text` has a digit or another numeric character, of any script."""
     return not text.isalpha() and any(map(str.isnumeric, text))
 
 

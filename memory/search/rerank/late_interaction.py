@@ -1,13 +1,13 @@
-"""Late interaction: each token of the query looks for its best match among a candidate's tokens.
+"""Late interaction: each token of the query is matched with the most similar token of a candidate.
 
 MaxSim is the mean over the query's tokens of the best cosine with any token of the candidate. It is taken
 over the record's own tokens and over its window (previous turn, turn, next turn), and added to the first
-score, each z-scored within the pool. A record without neighbours is its own window, so where no candidate
+score, each z-scored within the pool. A record without neighbours is its own window, so if no candidate
 of a pool has any, the window isn't counted again.
 
-Token vectors that the store doesn't hold may be made within a time budget, those of the best candidates
-first. A candidate for which there are none gets the mean of those that have some, own and window apart: it
-moves neither up nor down by what isn't known of it.
+Token vectors that the store doesn't have may be computed within a time budget, those of the best candidates
+first. A candidate without any gets the mean of the others, separately for own tokens and window, so that missing
+vectors move it neither up nor down.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
     Scores = NDArray[np.float64]
 
-# Weights of the two MaxSims beside the first score, all three z-scored.
+# Weights of the two MaxSims relative to the first score, all three z-scored.
 OWN_WEIGHT = 0.6
 WINDOW_WEIGHT = 1.2
 # Texts embedded at once; the budget is checked in between.
 _BATCH = 8
 _NO_NEIGHBOURS: tuple[None, None] = (None, None)
-# Positions of rows that aren't there or have no token that counts, and of rows whose tokens aren't known.
+# Positions of rows that don't exist or have no token that counts, and of rows whose tokens aren't known.
 _NOTHING, _UNKNOWN = -1, -2
 
 
@@ -47,8 +47,8 @@ class _RowSimilarities(NamedTuple):
     """The best cosine of each of t query tokens with the tokens of r rows [r, t].
 
     Attributes:
-        places: of each candidate the place of its window among `windows`.
-        windows: where the candidate, the row before it and the one after it stand among the rows [n, 3].
+        places: for each candidate, the index of its window in `windows`.
+        windows: indices of the candidate, the row before it and the one after it among the rows [n, 3].
         best: the cosines.
     """
 
@@ -58,7 +58,7 @@ class _RowSimilarities(NamedTuple):
 
 
 class _WindowSimilarities(NamedTuple):
-    """Of n candidates, the rows before and the rows after: positions [n, 3], and best cosines of t tokens [n, 3, t]."""
+    """For n candidates and the rows before and after them: positions [n, 3], and best cosines of t tokens [n, 3, t]."""
 
     positions: NDArray[np.int64]
     values: NDArray[np.float32]
@@ -69,10 +69,10 @@ class TokenSimilarities:
     """Token matches of n candidates.
 
     Attributes:
-        own, window: MaxSim with the candidate's tokens and with those of its window [n]; the mean where unknown.
-        mixed: the first score and both MaxSims, weighed, each z-scored [n].
-        before, after: rows beside each candidate in its thread; None where there is none.
-        best: best cosines of the query's tokens with each candidate and the rows beside it.
+        own, window: MaxSim with the candidate's tokens and with those of its window [n]; the mean if unknown.
+        mixed: the weighted sum of the first score and both MaxSims, each z-scored [n].
+        before, after: rows before and after each candidate in its thread; None if there is none.
+        best: best cosines of the query's tokens with each candidate and its two neighbours.
     """
 
     own: Scores
@@ -84,39 +84,39 @@ class TokenSimilarities:
 
     @cached_property
     def own_best(self) -> NDArray[np.float32]:
-        """Best cosine of each of t query tokens with a candidate [n, t]; −1 where there is nothing."""
+        """Best cosine of each of t query tokens with a candidate [n, t]; −1 without tokens."""
         return np.maximum(self.best.values[:, 0], -1.0)
 
     @cached_property
     def window_best(self) -> NDArray[np.float32]:
-        """Best cosine of each of t query tokens with a candidate's window [n, t]; −1 where there is nothing."""
+        """Best cosine of each of t query tokens with a candidate's window [n, t]; −1 without tokens."""
         best: NDArray[np.float32] = np.maximum(self.best.values.max(axis=1), -1.0)
         return best
 
     @property
     def before_own(self) -> Scores:
-        """MaxSim with the tokens of the row before [n]; the least of `own` where there is none."""
-        return self._beside(1)
+        """MaxSim with the tokens of the row before [n]; the lowest of `own` if there is none."""
+        return self._neighbour(1)
 
     @property
     def after_own(self) -> Scores:
-        """MaxSim with the tokens of the row after [n]; the least of `own` where there is none."""
-        return self._beside(2)
+        """MaxSim with the tokens of the row after [n]; the lowest of `own` if there is none."""
+        return self._neighbour(2)
 
-    def _beside(self, side: int) -> Scores:
+    def _neighbour(self, side: int) -> Scores:
         return np.where(self.best.positions[:, side] < 0, self.own.min(), _mean(self.best.values[:, side]))
 
 
 @dataclass
 class LateInteractionReranker:
-    """MaxSim over stored token vectors, mixed with the first score. For one request; not to be shared by threads.
+    """MaxSim over stored token vectors, mixed with the first score. For one request; not thread-safe.
 
     Attributes:
-        embedder: gives the tokens of queries, and of texts that have none stored.
-        source: where the stored ones are.
-        budget_ms: milliseconds left for making those that aren't stored, for all queries of the request together;
-            0 makes none. The last batch of 8 texts may overrun it.
-        query_tokens: token vectors [t, d] of queries that are embedded already.
+        embedder: embeds the tokens of queries, and of texts without stored ones.
+        source: the source of the stored token vectors.
+        budget_ms: milliseconds left for computing missing ones, for all queries of the request together; 0 computes
+            none. The last batch of 8 texts may overrun it.
+        query_tokens: token vectors [t, d] of queries that are already embedded.
 
     Raises, from each method:
         EmbedderError: the embedder fails.
@@ -134,7 +134,7 @@ class LateInteractionReranker:
     _ready: dict[str, _RowSimilarities] = field(default_factory=dict, repr=False)
 
     def prepare(self, queries: Sequence[str], candidates: Mapping[int, float]) -> None:
-        """Compare several queries with all their candidates at once; `rerank` then has it at hand.
+        """Compare several queries with all their candidates at once, for the calls of `rerank` that follow.
 
         Args:
             queries: the queries that will follow.
@@ -149,13 +149,13 @@ class LateInteractionReranker:
         self._ready = {query: matches._replace(best=best) for query, best in zip(tokens, parts, strict=True)}
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
-        """Return the mixed scores; None where neither query nor any candidate has token vectors."""
+        """Return the mixed scores; None if the query or all candidates have no token vectors."""
         rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
         found = self.compare(query, rowids, np.array([candidate.score for candidate in candidates], dtype=np.float64))
         return None if found is None else found.mixed
 
     def compare(self, query: str, rowids: Sequence[int], first: Scores) -> TokenSimilarities | None:
-        """Return all that token matches say; None where neither query nor any candidate has token vectors.
+        """Return all results of the token matches; None if the query or all candidates have no token vectors.
 
         `rowids` are the candidates, -1 for one that isn't in the store, and `first` their first scores [n].
         """
@@ -172,12 +172,12 @@ class LateInteractionReranker:
             return None
         own = fill_unknown(own)
         scores = z_scores(first) + OWN_WEIGHT * z_scores(own)
-        beside = [self._neighbours.get(rowid, _NO_NEIGHBOURS) for rowid in rowids]
+        neighbours = [self._neighbours.get(rowid, _NO_NEIGHBOURS) for rowid in rowids]
         known = not np.isnan(windows).all()
         windows = fill_unknown(windows) if known else own
-        if known and any(pair != _NO_NEIGHBOURS for pair in beside):
+        if known and any(pair != _NO_NEIGHBOURS for pair in neighbours):
             scores = scores + WINDOW_WEIGHT * z_scores(windows)
-        before, after = zip(*beside, strict=True)
+        before, after = zip(*neighbours, strict=True)
         return TokenSimilarities(own, windows, scores, before, after, best)
 
     def _of_query(self, query: str) -> NDArray[np.float32]:
@@ -187,13 +187,13 @@ class LateInteractionReranker:
         return self.source.codec.project(given)
 
     def _gather(self, rowids: Sequence[int], scores: Sequence[float]) -> int:
-        """Have token vectors of the candidates and of the rows beside them; return how many there are."""
+        """Load token vectors of the candidates and their neighbours; return how many candidates have some."""
         new = [rowid for rowid in rowids if rowid >= 0 and rowid not in self._neighbours]
         self._neighbours |= {rowid: _NO_NEIGHBOURS for rowid in new} | dict(self.source.neighbours(new)) if new else {}
         order = sorted(range(len(rowids)), key=lambda at: (-scores[at], rowids[at]))
         best_first = [rowids[at] for at in order if rowids[at] >= 0]
-        beside = [row for rowid in best_first for row in self._neighbours[rowid] if row is not None]
-        wanted = list(dict.fromkeys([*best_first, *beside]))
+        neighbours = [row for rowid in best_first for row in self._neighbours[rowid] if row is not None]
+        wanted = list(dict.fromkeys([*best_first, *neighbours]))
         unread = [rowid for rowid in wanted if rowid not in self._requested]
         self._requested.update(unread)
         self._held |= dict(self.source.tokens(unread)) if unread else {}
@@ -219,7 +219,7 @@ class LateInteractionReranker:
             self.budget_ms -= (time.perf_counter() - begun) * 1000.0
 
     def _compare(self, rowids: Sequence[int], tokens: NDArray[np.float32]) -> _RowSimilarities:
-        """Return for each row of the windows that has tokens the best cosine of each query token."""
+        """Return the best cosine of each query token with each row of the windows that has tokens."""
         windows = [self._window(rowid) for rowid in rowids]
         wanted = dict.fromkeys(row for window in windows for row in window if row is not None)
         held = {row: self._held[row] for row in wanted if row in self._held and len(self._held[row].values)}
@@ -243,13 +243,13 @@ class LateInteractionReranker:
         """Return the best cosines of each candidate, of the row before it and of the one after it."""
         positions = matches.windows[[matches.places[rowid] for rowid in rowids]]
         least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
-        # The last row stands for what isn't there; positions count from the end where they are negative.
+        # The last row represents missing rows; negative positions count from the end.
         return _WindowSimilarities(positions, np.concatenate([matches.best, least])[np.maximum(positions, _NOTHING)])
 
     def _means(self, rowids: Sequence[int], best: _WindowSimilarities) -> tuple[Scores, Scores]:
-        """Return MaxSim over own tokens and over the window; NaN where tokens aren't known.
+        """Return MaxSim over own tokens and over the window; NaN if tokens aren't known.
 
-        A text without any token that counts ("…") matches nothing, and has 0.
+        A text without any token that counts ("…") matches nothing and gets 0.
         """
         own, windows = _mean(best.values[:, 0]), _mean(best.values.max(axis=1))
         unknown = best.positions == _UNKNOWN
@@ -259,7 +259,7 @@ class LateInteractionReranker:
 
 
 def _mean(best: NDArray[np.float32]) -> Scores:
-    """Return the mean over the query's tokens; 0 where there is nothing to match."""
+    """Return the mean over the query's tokens; 0 if there is nothing to match."""
     means: Scores = best.astype(np.float64).mean(axis=1)
     return np.where(np.isneginf(means), 0.0, means)
 

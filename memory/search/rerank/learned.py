@@ -1,4 +1,4 @@
-"""Features that the learned order uses: of a pool, from the signals, token matches and the rows themselves."""
+"""Features for the learned order of a pool, from signals, token matches and the rows themselves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
     OrderGains = Callable[[View, ScoredCandidates, NDArray[np.intp], TokenSimilarities], Values]
 
-_LEAST_SPREAD = 1e-6
+_MIN_SPREAD = 1e-6
 
 
 def rerank_by_tokens(
@@ -42,9 +42,9 @@ def rerank_by_tokens(
     reranker: LateInteractionReranker,
     gains: OrderGains | None,
 ) -> ScoredCandidates:
-    """Return a query's candidates with the best of them ordered by token matches and, if given, what was learned.
+    """Return a query's candidates with the best of them ordered by token matches and, if given, the learned order.
 
-    `gains` are added to the scores of the candidates at the given places.
+    `gains` returns additions to the scores of the candidates at the given positions.
 
     Raises:
         EmbedderError: the embedder fails.
@@ -57,26 +57,26 @@ def rerank_by_tokens(
     if compared is None:
         return part
     scores = compared.mixed
-    # Passages that stand alone are ranked as well by the mixed score, and bridges from them better.
+    # For passages without neighbours the mixed score ranks as well, and bridges from them better.
     threaded = any(row is not None for row in (*compared.before, *compared.after))
     if gains is not None and threaded and len(best) >= MIN_POOL:
         scores = scores + gains(view, part, best, compared)
     fused = part.fused.copy()
     fused[best] = rescale(validate_scores(scores, len(best)), first)
     tokens = np.full((len(fused), 2), np.nan)
-    tokens[best] = np.stack([compared.own, _least_matches(compared.own_best)], axis=1)
+    tokens[best] = np.stack([compared.own, _worst_matches(compared.own_best)], axis=1)
     return replace(part, fused=fused, tokens=tokens)
 
 
-def _least_matches(matches: NDArray[np.float32]) -> Values:
-    """Return for each candidate the mean over the quarter of the query's tokens that match worst [n]."""
+def _worst_matches(matches: NDArray[np.float32]) -> Values:
+    """Return for each candidate the mean over the worst-matching quarter of the query's tokens [n]."""
     ascending = np.sort(matches.astype(np.float64), axis=1)
     least: Values = ascending[:, : max(1, ascending.shape[1] // 4)].mean(axis=1)
     return least
 
 
 def learned_gains(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:
-    """Return what the order that ships adds to the scores of the candidates at `best` [n]."""
+    """Return the additions of the shipped order to the scores of the candidates at `best` [n]."""
     long_turns = pool_has_long_turns(view, part.rowids[best].tolist())
     return default_ranker(long_turns).gains(order_features(view, part, best, compared))
 
@@ -100,13 +100,13 @@ def order_features(view: View, part: ScoredCandidates, best: NDArray[np.intp], c
 
 def _standard(values: Values) -> Values:
     """Return features [f, n], each standardised."""
-    spread = values.std(axis=1, keepdims=True) + _LEAST_SPREAD
+    spread = values.std(axis=1, keepdims=True) + _MIN_SPREAD
     standard: Values = (values - values.mean(axis=1, keepdims=True)) / spread
     return standard
 
 
 def _signal_features(part: ScoredCandidates, best: NDArray[np.intp]) -> dict[str, Values]:
-    """Return the retrievers' signals; zeros for one that didn't run."""
+    """Return the retrievers' signals; zeros for a retriever that didn't run."""
     none = np.zeros(len(part.rowids))
     found = {name: part.signals.get(name, none)[best] for name in ("word_share", "cosine", "cosine_window")}
     found |= {name: share_of_best(part.signals.get(name, none))[best] for name in ("bm25", "bm25_window")}
@@ -114,7 +114,7 @@ def _signal_features(part: ScoredCandidates, best: NDArray[np.intp]) -> dict[str
 
 
 def _token_features(compared: TokenSimilarities) -> dict[str, Values]:
-    """Return MaxSim, and means over the query's tokens that match worst, middling and best."""
+    """Return MaxSim, and means over the worst, middle and best matches of the query's tokens."""
     found = {"own": compared.own, "window": compared.window}
     found |= {"before_own": compared.before_own, "after_own": compared.after_own}
     for name, matches in (("own", compared.own_best), ("window", compared.window_best)):
@@ -128,14 +128,14 @@ def _token_features(compared: TokenSimilarities) -> dict[str, Values]:
 
 
 def _text_features(rows: Mapping[int, Row], rowids: Sequence[int], compared: TokenSimilarities) -> dict[str, Values]:
-    """Return how long texts and windows are (log of 1 + stems), and whether texts ask."""
+    """Return the lengths of texts and windows (log of 1 + stems), and whether texts are questions."""
     terms = {rowid: row.term_count for rowid, row in rows.items()}
     own = np.array([terms.get(rowid, 0) for rowid in rowids], dtype=np.float64)
     sides = [
-        np.array([terms.get(row, 0) if row is not None else 0 for row in beside], dtype=np.float64)
-        for beside in (compared.before, compared.after)
+        np.array([terms.get(row, 0) if row is not None else 0 for row in neighbours], dtype=np.float64)
+        for neighbours in (compared.before, compared.after)
     ]
-    there = [np.array([row is not None for row in beside]) for beside in (compared.before, compared.after)]
+    there = [np.array([row is not None for row in neighbours]) for neighbours in (compared.before, compared.after)]
     windows = np.where(there[0] | there[1], 2.0 * own + sides[0] + sides[1], own)
     records = [rows[rowid].record if rowid in rows else None for rowid in rowids]
     return {
@@ -152,7 +152,7 @@ def _flags(values: Iterable[bool]) -> Values:
 def _neighbour_features(
     rows: Mapping[int, Row], rowids: Sequence[int], named: Values, compared: TokenSimilarities
 ) -> dict[str, Values]:
-    """Return what the turns before and after a candidate score and are."""
+    """Return the scores and flags of the turns before and after each candidate."""
     mixed = dict(zip(rowids, compared.mixed.tolist(), strict=True))
     least = float(compared.mixed.min())
     people = {_author(rows, rowid) for rowid, is_named in zip(rowids, named.tolist(), strict=True) if is_named}

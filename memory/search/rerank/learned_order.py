@@ -1,11 +1,11 @@
 """A learned order of the best candidates: a small ensemble of regression trees, read, checked and applied.
 
-Hand-set weights know one way to weigh the signals. Which of them to believe depends on what is searched: long
-turns of an assistant match many words of any question, and short answers follow questions. So there are two
+Hand-set weights have one way to weigh the signals. The best way depends on the records: long turns of an assistant
+match many words of any question, and short answers follow questions. So there are two
 ensembles, one for pools of short turns and one for pools of long ones. The trees were fitted
 (`benchmarks/weights/fit_order.py`; LambdaRank, Burges 2010) to put gold evidence first; what
-they give is added to the mixed score of the stage, which stays the larger part. Features are relative to the pool where
-they can be, none names a data set, a person or a word.
+they return is added to the mixed score of the stage, which stays the larger part. Features are relative to the pool if
+possible, and none names a data set, a person or a word.
 
 The file is a JSON object: `id`, `features` (their order), `trees`, each a list of nodes `[feature, threshold, left,
 right]` (left where value ≤ threshold; a negative child `-k` is leaf k − 1) with `leaves`, and `fitted_on`.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SHORT_TURNS_FILE, LONG_TURNS_FILE = "order_short_turns.json", "order_long_turns.json"
 LONG_TURNS = 25
-"""Stems in the median candidate of a pool from which on its turns are long: about fifty words."""
+"""A pool has long turns if its median candidate has at least so many stems: about fifty words."""
 _STANDARDISED = (
     "bm25 bm25_window word_share cosine cosine_window own window own_least own_middle own_best own_lead window_least"
     " window_middle window_best window_lead session length window_length before_mixed after_mixed before_own after_own"
@@ -38,8 +38,8 @@ _STANDARDISED = (
 STANDARDISED_FEATURES = tuple(_STANDARDISED.split())
 """Features that are standardised within the pool: (value − mean) / standard deviation."""
 BINARY_FEATURES = ("named", "before_named", "asks", "before_asks")
-"""Features of a candidate that are 0 or 1. Who speaks and what kind of record it is are left out on purpose: a set in
-which assistants' turns are seldom gold would teach that they seldom are."""
+"""Features of a candidate that are 0 or 1. Speaker and kind of record are left out on purpose: from a set in which
+assistants' turns are seldom gold, the order would learn that they seldom are."""
 ORDER_FEATURES = ("mixed", *STANDARDISED_FEATURES, *BINARY_FEATURES)
 MAX_LEAVES = 16
 _ALL = (1 << MAX_LEAVES) - 1
@@ -47,7 +47,7 @@ _ALL_LEAVES = np.uint16(_ALL)
 # The lowest bit that is set in each number.
 _LOWEST_BIT = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, _ALL + 1))], dtype=np.int64)
 MIN_POOL = 20
-"""Fewer candidates than this have no standard deviation to speak of; they keep the mixed score."""
+"""Fewer candidates have no meaningful standard deviation; they keep the mixed score."""
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -90,7 +90,7 @@ class LearnedRanker(BaseModel):
         return self
 
     def gains(self, features: Values) -> Values:
-        """Return what is added to the mixed score of n candidates [n].
+        """Return the additions to the mixed score of n candidates [n].
 
         Args:
             features: [n, f] in the order of `FEATURES`, finite.
@@ -106,11 +106,10 @@ class LearnedRanker(BaseModel):
 class _QuickScorer:
     """All t trees at once, each with m nodes and up to 16 leaves (QuickScorer, Lucchese et al. 2015).
 
-    A node whose test fails rules out the leaves on its left; what a row ends in is the first leaf that no
-    node rules out.
+    A node whose test fails rules out the leaves on its left; a row ends in the first leaf that no node rules out.
 
     Attributes:
-        feature, threshold: of each node [m·t], one of each tree after another; what is missing tests true.
+        feature, threshold: for each node [m·t], one node of each tree in turn; missing nodes test true.
         kept: bits of the leaves that stay when the test fails [m, t].
         values: of leaves [t, 16].
     """
@@ -122,7 +121,7 @@ class _QuickScorer:
 
     @classmethod
     def from_trees(cls, trees: Sequence[RegressionTree]) -> _QuickScorer:
-        """Lay trees out."""
+        """Convert trees."""
         most = max((len(tree.nodes) for tree in trees), default=0)
         feature = np.zeros((len(trees), most), dtype=np.int64)
         threshold, kept = np.full((len(trees), most), np.inf), np.full((len(trees), most), _ALL, dtype=np.uint16)
@@ -137,11 +136,11 @@ class _QuickScorer:
 
     def gains(self, features: Values) -> Values:
         """Return the sum over all trees for each row [n]."""
-        # Rows stand behind one another, so that whole features are copied and not single values.
+        # Transposed, so that whole features are copied instead of single values.
         failed = np.ascontiguousarray(features.T)[self.feature] > self.threshold[:, None]
         kept = np.where(failed.reshape(*self.kept.shape, len(features)), self.kept[:, :, None], _ALL_LEAVES)
         first = _LOWEST_BIT[np.bitwise_and.reduce(kept, axis=0, initial=_ALL_LEAVES)]
-        # Summed row by row: in another order the last digits would be others.
+        # Summed row by row: another order would change the last digits.
         total: Values = np.ascontiguousarray(np.take_along_axis(self.values, first, axis=1).T).sum(axis=1)
         return total
 
@@ -170,7 +169,7 @@ def has_long_turns(term_counts: Sequence[int]) -> bool:
 
 @lru_cache(maxsize=2)
 def default_ranker(long_turns: bool) -> LearnedRanker:
-    """Return the order that ships with the package, for pools of short or of long turns."""
+    """Return the shipped order for pools of short or long turns."""
     file = LONG_TURNS_FILE if long_turns else SHORT_TURNS_FILE
     text = files("recall_loop.memory.search.rerank").joinpath(file).read_text(encoding="utf-8")
     return LearnedRanker.model_validate_json(text)

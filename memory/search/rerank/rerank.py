@@ -1,8 +1,8 @@
 """Reranking: one stage behind one interface, between fusion and the cut (SEARCH-5); a user's own rerankers behind it.
 
-A reranker looks closely at the best candidates of the first ranking and scores them again. The new scores
-are laid over the range of the first ones, so that they stay in [0,1], keep the distances that the reranker
-saw, and leave every candidate of the pool above those that it wasn't shown.
+A reranker scores the best candidates of the first ranking again. The new scores are rescaled to the range of the first
+ones, so that they stay in [0,1], keep the reranker's relative distances, and leave every candidate of the pool above
+those outside of it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     Scorer = Callable[[str, list[str]], Sequence[float] | NDArray[np.float64]]
 
 
-_LEAST_RANGE = 1e-3
+_MIN_RANGE = 1e-3
 
 
 class RerankError(RecallError):
-    """A reranker failed, or gave something else than one finite number for each candidate."""
+    """A reranker failed, or didn't return one finite number for each candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Candidate:
 
     Attributes:
         id: the record's id.
-        text: its index text, whole: author, subject or label first.
+        text: its full index text: author, subject or label first.
         score: its first score in [0,1], comparable within the pool only.
         rowid: its number in the store; None outside a store.
     """
@@ -60,10 +60,10 @@ class Reranker(Protocol):
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
         """Return one finite score for each candidate in their order, higher = better, on any scale.
 
-        None says that there is nothing to go by, and leaves the first order.
+        None keeps the first order because there is nothing to score by.
 
         Raises:
-            RerankError: it failed; the stage then keeps the first order and tells why.
+            RerankError: it failed; the stage then keeps the first order and reports the reason.
         """
         ...
 
@@ -74,7 +74,7 @@ class RerankResult:
 
     Attributes:
         scores: float64 [n] in the range of the first scores.
-        reason: why the first order was kept although a reranker was there; None where it did its work.
+        reason: why the first order was kept despite a reranker; None if it succeeded.
     """
 
     scores: Scores
@@ -84,7 +84,7 @@ class RerankResult:
 def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]) -> RerankResult:
     """Score a pool again; a reranker that fails leaves the first scores and a reason (SEARCH-9).
 
-    The result depends on the order of `candidates` only where the reranker itself does.
+    The result depends on the order of `candidates` only if the reranker does.
     """
     first = np.array([candidate.score for candidate in candidates], dtype=np.float64)
     if not len(first):
@@ -99,10 +99,10 @@ def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]
 
 
 def validate_scores(given: object, count: int) -> Scores:
-    """Return what a reranker gave as float64 [count].
+    """Return a reranker's scores as float64 [count].
 
     Raises:
-        RerankError: it isn't that many finite numbers.
+        RerankError: they aren't that many finite numbers.
     """
     try:
         scores = np.asarray(given, dtype=np.float64)
@@ -116,12 +116,12 @@ def validate_scores(given: object, count: int) -> Scores:
 
 
 def rescale(scores: Scores, first: Scores) -> Scores:
-    """Map `scores` by a straight line on the range of `first`, widened to 0.001 within [0,1] where it is less.
+    """Map `scores` linearly to the range of `first`, widened to 0.001 within [0,1] if it is narrower.
 
-    Equal scores all give the middle.
+    Equal scores all become the middle.
     """
-    high = min(max(float(first.max()), float(first.min()) + _LEAST_RANGE), 1.0)
-    low = min(float(first.min()), high - _LEAST_RANGE)
+    high = min(max(float(first.max()), float(first.min()) + _MIN_RANGE), 1.0)
+    low = min(float(first.min()), high - _MIN_RANGE)
     # Halves, so that the difference of two huge numbers stays finite.
     halves = scores / 2.0
     span = float(halves.max() - halves.min())
@@ -133,7 +133,7 @@ def rescale(scores: Scores, first: Scores) -> Scores:
 
 
 def z_scores(values: Scores) -> Scores:
-    """Return how many standard deviations each value lies above the mean; zeros where all are equal."""
+    """Return how many standard deviations each value is above the mean; zeros if all are equal."""
     # Divided by the largest first, so that the squares of huge numbers stay finite.
     small: Scores = values / max(float(np.abs(values).max(initial=0.0)), 1e-300)
     spread = float(small.std())
@@ -152,7 +152,7 @@ _PLACE = "recall_loop_place"
 
 @dataclass(frozen=True)
 class _CallableReranker:
-    """A callable as reranker; it gets whole texts, in the first order, and gives one number for each."""
+    """A callable as reranker; it gets full texts, in the first order, and returns one number for each."""
 
     name: str
     scorer: Scorer
@@ -167,14 +167,14 @@ class _CallableReranker:
 class _CompressorReranker:
     """A LangChain document compressor as reranker.
 
-    Each document has the record's id as `id` and in its metadata, and the whole text; the metadata must come back.
+    Each document has the record's id as `id` and in its metadata, and the full text; the metadata must be returned.
     """
 
     name: str
     compressor: BaseDocumentCompressor
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores:
-        """Return falling numbers in the order of the documents that come back; the others follow, in first order."""
+        """Return descending scores in the order of the returned documents; the others follow, in first order."""
         from langchain_core.documents import Document
 
         documents = [
@@ -183,13 +183,13 @@ class _CompressorReranker:
         ]
         given = _call_user_code(lambda: list(self.compressor.compress_documents(documents, query)))
         places = list(dict.fromkeys(self._position(document, len(candidates)) for document in given))
-        behind = sorted(set(range(len(candidates))) - set(places), key=lambda place: (-candidates[place].score, place))
+        rest = sorted(set(range(len(candidates))) - set(places), key=lambda place: (-candidates[place].score, place))
         scores = np.zeros(len(candidates))
-        scores[[*places, *behind]] = np.arange(len(candidates), 0, -1)
+        scores[[*places, *rest]] = np.arange(len(candidates), 0, -1)
         return scores
 
     def _position(self, document: Any, count: int) -> int:
-        """Return which candidate a document was, by the metadata that it went out with."""
+        """Return the index of a document's candidate, by the metadata that it was sent with."""
         metadata = getattr(document, "metadata", None)
         place = metadata.get(_PLACE) if isinstance(metadata, dict) else None
         if type(place) is not int or not 0 <= place < count:
@@ -198,10 +198,10 @@ class _CompressorReranker:
 
 
 def as_reranker(given: object) -> Reranker:
-    """Return `given` as a reranker, whichever of the three it is.
+    """Return `given` as a reranker: itself, a callable, or a document compressor.
 
     Raises:
-        InvalidInputError: it is none of them.
+        InvalidInputError: it is none of these.
     """
     if isinstance(given, type):
         raise InvalidInputError("reranker", given, f"{ALLOWED}; this is a class, not an object")
@@ -215,7 +215,7 @@ def as_reranker(given: object) -> Reranker:
 
 
 def _call_user_code(call: Callable[[], Any]) -> Any:
-    """Call what a user wrote; whatever it raises becomes a `RerankError` that names it."""
+    """Call a user's function; any exception becomes a `RerankError` that names it."""
     try:
         return call()
     except RecallError:

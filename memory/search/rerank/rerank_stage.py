@@ -31,9 +31,9 @@ class RerankStage:
 
     Attributes:
         reranker: orders the best candidates; None = the stage doesn't run.
-        reason: why the first order was kept although a reranker was there, once that has happened.
-        use_learned_order: whether the learned order is applied; not where the reranker is the caller's own.
-        gains: what the learned order adds to scores.
+        reason: why the first order was kept despite a reranker, once that has happened.
+        use_learned_order: whether the learned order is applied; not with the caller's own reranker.
+        gains: returns the learned order's additions to scores.
     """
 
     reranker: Reranker | None = None
@@ -49,7 +49,7 @@ class RerankStage:
     def apply(
         self, view: View, queries: Sequence[PreparedQuery], parts: Sequence[ScoredCandidates]
     ) -> list[ScoredCandidates]:
-        """Return each query's candidates as the stage orders them; those of a query without reranking stay."""
+        """Return each query's candidates with the stage's scores; those of a query without reranking stay."""
         reranked = {query: part for query, part in zip(queries, parts, strict=True) if query.is_reranked}
         if self.reranker is None or not reranked:
             return list(parts)
@@ -83,7 +83,7 @@ class RerankStage:
 
 
 def _prepare(reranker: LateInteractionReranker, found: Mapping[PreparedQuery, ScoredCandidates]) -> None:
-    """Let all queries be compared with all their candidates at once."""
+    """Compare all queries with all their candidates at once."""
     reranker.query_tokens = {query.parsed.embedded_text: query.tokens for query in found if query.tokens is not None}
     candidates: dict[int, float] = {}
     for query, part in found.items():
@@ -102,14 +102,14 @@ def make_rerank_stage(
     given: bool,
     gains: OrderGains = learned_gains,
 ) -> RerankStage:
-    """Settle which reranker runs: the caller's own, or late interaction where token vectors are stored.
+    """Choose the reranker: the caller's own, or late interaction if token vectors are stored.
 
-    Left to itself (`rerank` None) the stage stays off where it would have to embed something first: where the
-    store holds no token vectors, the queries' vectors were `given`, or words alone are looked up.
+    By default (`rerank` None) the stage stays off if it would have to embed something first: if the store has no token
+    vectors, the queries' vectors were `given`, or only words are looked up.
 
     Raises:
         UnsupportedOptionError: `rerank` is True and the embedder has no token vectors, or it is False and there
-            is a reranker.
+            is a caller's reranker.
     """
     if own is not None:
         if options.rerank is False:
@@ -136,7 +136,7 @@ class SearchParts:
 
     Attributes:
         fusion: joins the signals of candidates into one score.
-        gains: what the learned order adds to the scores of the best candidates.
+        gains: returns the learned order's additions to the scores of the best candidates.
     """
 
     fusion: Fusion = DEFAULT_FUSION

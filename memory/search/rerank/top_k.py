@@ -31,7 +31,7 @@ _DIGITS = 6
 
 
 class RankedRow(NamedTuple):
-    """One result: which row, and what it scored."""
+    """One result: a row with its score."""
 
     rowid: int
     score: float
@@ -42,18 +42,18 @@ class RankedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoredCandidates:
-    """One query's candidates with what they score, each [n].
+    """One query's candidates with their scores, each [n].
 
     Attributes:
         rowids: the rows.
         kind_codes: numbers of their content types.
         fused: the fused signals, or a reranker's scores.
         factors: the weight of each candidate's content (SEARCH-5).
-        raw_similarity: similarities before that.
+        raw_similarity: similarities before that weighting.
         signals: the values of the retrievers, by name.
-        author_named: 1 where the query names the author, else 0.
-        session_codes: numbers of their sessions; -1 where they have none.
-        tokens: mean and least token match of each [n, 2]; NaN where unknown. None where no tokens were compared.
+        author_named: 1 if the query names the author, else 0.
+        session_codes: numbers of their sessions; -1 if they have none.
+        tokens: mean of all and of the worst token matches of each [n, 2]; NaN if unknown. None if none were compared.
     """
 
     rowids: NDArray[np.int64]
@@ -73,11 +73,11 @@ class ScoredCandidates:
 
     @cached_property
     def similarity(self) -> NDArray[np.float64]:
-        """Similarities, rounded as they are shown: thresholds are compared with that."""
+        """Similarities, rounded as they are shown; thresholds are compared with the rounded values."""
         return (self.raw_similarity * self.factors).round(_DIGITS)
 
     def alignments(self, positions: Sequence[int]) -> list[Alignment | None]:
-        """Return how well candidates' own words match; without token vectors the cosine stands for both means."""
+        """Return how well candidates' own words match; without token vectors the cosine replaces both means."""
         if "cosine" not in self.signals:
             return [None] * len(positions)
         cosines = [round(value, _DIGITS) for value in self.signals["cosine"][positions].tolist()]
@@ -115,7 +115,7 @@ def score_candidates(
 def rerank_candidates(
     view: View, part: ScoredCandidates, query: str, reranker: Reranker, *, pool: int
 ) -> tuple[ScoredCandidates, str | None]:
-    """Let a reranker reorder the best `pool` candidates; with a reason where it failed and the first order stays."""
+    """Reorder the best `pool` candidates with a reranker; with a reason if it failed and the first order was kept."""
     best = top_positions(part.scores, part.rowids, pool)
     rows = view.rows(part.rowids[best])
     best = best[[int(rowid) in rows for rowid in part.rowids[best]]]
@@ -129,7 +129,7 @@ def rerank_candidates(
 
 
 def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) -> list[RankedRow]:
-    """Drop what is too dissimilar and cut to the limit, of each kind or of all together (SEARCH-7)."""
+    """Drop candidates that are too dissimilar and cut to the limit, for each kind or all together (SEARCH-7)."""
     ranked = top_positions(part.scores, part.rowids, len(part.rowids))
     if filters.min_similarity:
         ranked = ranked[part.similarity[ranked] >= filters.min_similarity]
@@ -150,13 +150,13 @@ def _debug_signals(part: ScoredCandidates, position: int) -> dict[str, Any]:
 
 
 def _signal_debug(signal: NDArray[np.float64], position: int) -> dict[str, float]:
-    """Return value and rank (1 = best) of one candidate by one signal."""
+    """Return the value and rank (1 = best) of one candidate for one signal."""
     value = float(signal[position])
     return {"score": round(value, _DIGITS), "rank": int((signal > signal[position]).sum()) + 1}
 
 
 def to_hits(rows: Mapping[int, Row], picks: Sequence[RankedRow], options: SearchParams) -> tuple[SearchHit, ...]:
-    """Return the results as the caller gets them; a record that was just deleted is left out."""
+    """Return the results for the caller; a record that was just deleted is left out."""
     found = [_hit(rows[chosen.rowid], chosen) for chosen in picks if chosen.rowid in rows]
     if options.order_by is OrderBy.CREATED_AT:
         found.sort(key=lambda hit: hit.record.created_at or EARLIEST, reverse=True)

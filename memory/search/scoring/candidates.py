@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.index.vector_search import ExactScan
     from recall_loop.memory.store.index.view import View
 
-    # The best rowids for one vector, by its number, and at most so many of them.
+    # Takes the number of a vector and a limit; returns its best rowids.
     _Lookup = Callable[[int, int], NDArray[np.int64]]
 
-# Candidates of a retriever for each result that is wanted: fusion and content scoring choose among more than the cut.
+# Candidates of a retriever for each requested result: fusion and content scoring need more than the final number.
 LEXICAL_DEPTH = 8
 VECTOR_DEPTH = 5
 
@@ -29,11 +29,11 @@ VECTOR_DEPTH = 5
 class VectorRetriever:
     """Proposes rows for several queries by their vectors, in each part of a view.
 
-    A small view or part is compared whole; for a large one Chroma is asked.
+    All vectors of a small view or part are compared; a large one is searched by Chroma.
 
     Args:
         view: all rows that may be proposed.
-        parts: views of a share of these rows each, together all of them.
+        parts: views that each have a part of these rows, and together all of them.
         queries: queries, with or without vectors.
         depth: most rows that will be asked for per vector and part.
     """
@@ -54,19 +54,19 @@ class VectorRetriever:
         self._lookups += [_piece_lookup(table, joined) for part in parts if (table := part.pieces()) is not None]
 
     def top_rowids(self, query: PreparedQuery, depth: int) -> list[NDArray[np.int64]]:
-        """Return the rowids that are proposed for one query, for each part and vector."""
+        """Return the proposed rowids for one query, for each part and vector."""
         return [lookup(number, depth) for lookup in self._lookups for number in self._numbers.get(query, ())]
 
 
 def _scan_lookup(scan: ExactScan, part: View) -> _Lookup:
-    """Look rows of a part up among all that were compared."""
+    """Look up the rows of a part among all that were compared."""
     rowids = part.rowids()
     among = None if len(rowids) == len(scan.rowids) else np.flatnonzero(find_sorted(rowids, scan.rowids)[1])
     return lambda number, depth: scan.top_rowids(number, depth, among)
 
 
 def _part_lookup(part: View, vectors: NDArray[np.float32], depth: int) -> _Lookup:
-    """Compare a part by itself; ask Chroma where it is too large."""
+    """Compare a part by itself, or search it by Chroma if it is too large."""
     scan = part.scan(vectors)
     if scan is not None:
         return scan.top_rowids
@@ -75,6 +75,6 @@ def _part_lookup(part: View, vectors: NDArray[np.float32], depth: int) -> _Looku
 
 
 def _piece_lookup(table: PieceTable, vectors: NDArray[np.float32]) -> _Lookup:
-    """Look long records up by the best of their pieces."""
+    """Look up long records by the best of their pieces."""
     cosines = table.cosines(vectors)
     return lambda number, depth: table.rowids[top_positions(cosines[number], table.rowids, depth)]

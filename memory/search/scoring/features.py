@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
     Cosines = tuple[NDArray[np.float32], NDArray[np.float32]]
 
-# Up to so many authors of a tenant are all compared with a query; above, only those of its candidates.
+# Up to so many authors of a tenant are all compared with a query; if there are more, only those of its candidates.
 _FEW_AUTHORS = 64
 
 
 @dataclass(frozen=True)
 class TermStatistics:
-    """How often the tenant has the stems of some queries, and how long its texts are."""
+    """Frequencies of some queries' stems in the tenant, and lengths of its texts."""
 
     corpus: CorpusStatistics
     frequencies: Mapping[str, int]
 
     @classmethod
     def from_view(cls, view: View, queries: Sequence[PreparedQuery]) -> TermStatistics:
-        """Look all stems up."""
+        """Look up all stems."""
         stems = {stem for query in queries for group in query.groups for stem, _ in group.variants}
         return cls(view.corpus(), view.document_frequency(stems))
 
     def weights(self, query: PreparedQuery) -> list[tuple[str, float]]:
-        """Return the query's stems that the tenant has, with their idf times how surely they were meant; best first."""
+        """Return the query's stems that the tenant has, weighted by idf times the variant's weight; best first."""
         found: dict[str, float] = {}
         for group in query.groups:
             for stem, weight in group.variants:
@@ -64,7 +64,7 @@ class TermStatistics:
         return sum(known) / len(known) if known else 1.0
 
     def intended_stems(self, query: PreparedQuery) -> set[str]:
-        """Return the query's stems in all their forms, and the likeliest correction of those that the tenant lacks."""
+        """Return the query's stems in all their forms, and the likeliest correction of unknown ones."""
         found = {stem for group in query.groups for stem, weight in group.variants if weight == 1.0}
         unknown = [group for group in query.groups if not self.frequencies[group.stem]]
         return found | {group.variants[1][0] for group in unknown if len(group.variants) > 1}
@@ -72,17 +72,17 @@ class TermStatistics:
 
 @dataclass(frozen=True)
 class CandidateFeatures:
-    """Candidates of q queries, one query's after another's, each array [n]; a retriever that didn't run has no signal.
+    """Candidates of q queries, concatenated, each array [n]; a retriever that didn't run has no signal.
 
     Attributes:
-        starts: where each query's candidates begin [q].
+        starts: the index of each query's first candidate [q].
         rowids: the rows.
         kind_codes: numbers of their content types.
-        session_codes: numbers of their sessions; -1 where they have none.
+        session_codes: numbers of their sessions; -1 if they have none.
         factors: the weight of each one's content (SEARCH-5).
         signals: the values of the retrievers, by name.
         similarity: see `recall_loop.memory.search.scoring.fusion`.
-        author_named: 1 where the query names the author, else 0.
+        author_named: 1 if the query names the author, else 0.
     """
 
     starts: NDArray[np.int64]
@@ -105,13 +105,13 @@ class CandidatePool:
 
     @classmethod
     def from_proposals(cls, view: View, proposed: Sequence[NDArray[np.int64]]) -> CandidatePool:
-        """Gather what was proposed; one that was deleted since is left out."""
+        """Collect the proposed rows; rows deleted since are left out."""
         rowids = np.unique(np.concatenate(proposed))
         index = view.index_of(rowids)
         return cls(view, index, rowids[index.positions(rowids) >= 0])
 
     def positions_of(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions in the pool of ascending rowids, without those that were deleted since."""
+        """Return the positions in the pool of ascending rowids, without rows deleted since."""
         positions, present = find_sorted(self.rowids, rowids)
         return positions[present]
 
@@ -122,13 +122,13 @@ class CandidatePool:
 
     @cached_property
     def pieces(self) -> PieceTable:
-        """The pieces of those rows that are long records."""
+        """The pieces of the rows that are long records."""
         return self.view.pieces_of(self.rowids)
 
     def cosines(self, positions: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
         """Return own and context cosines of the rows at `positions`, each [n]: the best of `vectors` [v, d].
 
-        The context of a long record, which has no neighbours, is its best pieces together.
+        The context of a long record, which has no neighbours, is made of its best pieces.
         """
         own, context = (dot_products(vectors, matrix.take(positions, axis=0)).max(axis=0) for matrix in self.vectors)
         if len(self.pieces.rowids):
@@ -143,13 +143,13 @@ def compute_features(
     queries: Sequence[PreparedQuery],
     statistics: TermStatistics,
 ) -> CandidateFeatures:
-    """Work out every signal of the candidates of queries that run the same retrievers.
+    """Compute every signal of the candidates of queries that run the same retrievers.
 
     Args:
         pool: the rows.
-        positions: for each query the positions of its candidates in the pool, ascending; none is empty.
+        positions: for each query, the positions of its candidates in the pool, ascending and not empty.
         queries: the queries.
-        statistics: how often the tenant has their stems.
+        statistics: the frequencies of their stems in the tenant.
     """
     starts = np.cumsum([0, *(len(part) for part in positions[:-1])])
     joined, index = np.concatenate(positions), pool.index
@@ -194,7 +194,7 @@ def _count_stems(
     queries: Sequence[PreparedQuery],
     statistics: TermStatistics,
 ) -> TermMatches:
-    """Count each query's stems in its own candidates; queries with fewer stems leave columns of zeros."""
+    """Count each query's stems in its own candidates; queries with fewer stems get columns of zeros."""
     width = max(len(query.groups) for query in queries)
     own, window, own_present, window_present = (np.zeros((len(positions), width)) for _ in range(4))
     rarity = np.zeros((len(queries), width))
@@ -208,7 +208,7 @@ def _count_stems(
 
 
 def _worded(queries: Sequence[PreparedQuery], width: int) -> NDArray[np.float64]:
-    """Return 1 for each query's groups that are words, and 0 for its times [q, width]."""
+    """Return 1 for each group of a query that is a word, and 0 for a time [q, width]."""
     found = np.ones((len(queries), width))
     for number, query in enumerate(queries):
         found[number, : len(query.groups)] = [not group.dated for group in query.groups]
@@ -235,7 +235,7 @@ def _word_signals(
 def _author_named(
     index: RowIndex, authors: NDArray[np.int32], starts: NDArray[np.int64], intended: Sequence[set[str]]
 ) -> NDArray[np.float64]:
-    """Return 1 where the candidate's query names its author, else 0 [n]."""
+    """Return 1 if the candidate's query names its author, else 0 [n]."""
     named = np.zeros(len(authors))
     few = index.author_count() <= _FEW_AUTHORS
     for stems, rows in zip(intended, query_slices(starts, len(authors)), strict=True):

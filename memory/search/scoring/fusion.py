@@ -1,11 +1,11 @@
 """Score-level fusion of the signals into one ranking value in [0,1], similarity, and the weight of content.
 
 Each signal is divided by its best value among the candidates of its query; the sum is weighted, two priors are
-added, and the whole is divided by the most that could be had. Rank-only fusion loses on the labelled
-data (`docs/search.md`), because it forgets how much better the best hit is.
+added, and the whole is divided by its maximum. Rank-only fusion is worse on the labelled
+data (`docs/search.md`), because it loses how much better the best hit is.
 
-The candidates of several queries stand one after another in the same arrays; `starts` says where each query's
-begin. What a query gets doesn't depend on the others.
+The candidates of several queries are concatenated in the same arrays; `starts` has the index of each query's first
+one. The scores of a query don't depend on the others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     SessionCodes = NDArray[np.int64] | NDArray[np.int32] | Sequence[int]
 
 
-# Found on the development sets (docs/search.md); what matters is the order of magnitude.
+# Chosen on the development sets (docs/search.md); only the order of magnitude matters.
 SPEAKER_WEIGHT = 0.6
 SESSION_WEIGHT = 0.3
 NO_SESSION = -1
 _SESSION_DEPTH = 30
-# Weight of vectors of a language that their model doesn't know.
+# Weight of vectors for a language that their model doesn't know.
 _UNSURE = 0.1
 _ONE: Starts = np.zeros(1, dtype=np.int64)
 
@@ -46,7 +46,7 @@ def query_slices(starts: Starts, size: int) -> list[slice]:
 
 
 def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
-    """Divide by the query's best value; negative values count as 0, unless all are: then the least of them is best.
+    """Divide by the query's best value; negative values count as 0, unless all are: then the one nearest to 0 is best.
 
     `signal` is one of n candidates [n], or several of them [s, n].
     """
@@ -68,7 +68,7 @@ def sum_of_shares(signals: Mapping[str, Signal], starts: Starts) -> Signal:
 
 
 def words_first(signals: Mapping[str, Signal], starts: Starts) -> Signal:
-    """Return the same sum with little weight for meaning: it orders what words leave equal."""
+    """Return the same sum with little weight for meaning, which then only breaks ties."""
     shares = [
         share_of_best(signal, starts) * (_UNSURE if name.startswith("cosine") else 1.0)
         for name, signal in signals.items()
@@ -79,12 +79,12 @@ def words_first(signals: Mapping[str, Signal], starts: Starts) -> Signal:
 
 @dataclass(frozen=True)
 class Fusion:
-    """How signals become one score; ablations hand in another, to see what each part is worth (OPS-4).
+    """How signals become one score; ablations replace it to measure the value of each part (OPS-4).
 
     Attributes:
         combine: joins the signals of n candidates [n], by the starts of the queries; at most 1 for each signal.
-        speaker_weight: of the preference for what the named speaker said.
-        session_weight: of the preference for sessions with several good turns.
+        speaker_weight: weight of the preference for the named speaker.
+        session_weight: weight of the preference for sessions with several good turns.
         ignored: names of signals that are left out.
     """
 
@@ -100,9 +100,9 @@ class Fusion:
 
         Args:
             signals: values of the retrievers by name, each [n].
-            named: 1 where the query names the candidate's author, else 0.
-            session_codes: number of the session of each candidate; -1 where it has none.
-            starts: where each query's candidates begin, the first at 0.
+            named: 1 if the query names the candidate's author, else 0.
+            session_codes: number of the session of each candidate; -1 if it has none.
+            starts: the index of each query's first candidate, beginning with 0.
         """
         counted = {name: signal for name, signal in signals.items() if name not in self.ignored}
         total = self.combine(counted, starts) + self.speaker_weight * named
@@ -115,10 +115,10 @@ DEFAULT_FUSION = Fusion()
 
 
 def session_prior(scores: Signal, session_codes: SessionCodes, starts: Starts = _ONE) -> Signal:
-    """Return for each candidate how much of its query's top 30's score its session holds, best session = 1.
+    """Return for each candidate its session's share of the total score of the query's top 30, best session = 1.
 
-    A session with several good turns is the likelier place of the answer. A candidate without a
-    session is taken for itself: its score as a share of the best.
+    A session with several good turns is more likely to have the answer. A candidate without a session counts by
+    itself: its score as a share of the best.
     """
     if not len(scores):
         return scores
@@ -155,8 +155,8 @@ def idf_weighted_coverage(
 ) -> NDArray[np.float64]:
     """Return the weighted share of query stems present.
 
-    `own` and `window` are [n, t]: how much of each stem is there, where 1 and more is all of it, and less a
-    likely misspelling; `weights` the stems' idf, [t] or [n, t]. No stems gives zeros.
+    `own` and `window` are [n, t]: the weight with which each stem is present, where 1 or more is an exact match and
+    less a likely misspelling; `weights` is the stems' idf, [t] or [n, t]. Without stems the result is zeros.
     """
     total = np.broadcast_to(weights, own.shape).sum(axis=1)
     present = np.maximum(np.minimum(own, 1.0), NEIGHBOUR_SHARE * np.minimum(window, 1.0))
@@ -168,7 +168,7 @@ def idf_weighted_coverage(
 def combine_similarities(
     semantic: NDArray[np.float64] | None, coverage: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """Return the mean of the two parts, or the one that isn't None."""
+    """Return the mean of the two parts, or the one that is given."""
     if semantic is None:
         return np.zeros(0) if coverage is None else coverage
     return semantic if coverage is None else 0.5 * semantic + 0.5 * coverage
@@ -179,7 +179,7 @@ NON_CONTENT_SHARE = 0.5
 
 
 def content_factors(tool: NDArray[np.bool_], aside: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the factors in [0.35,1] by which the scores of n records are multiplied.
+    """Return the factors in [0.35,1] for the scores of n records.
 
     A tool response (`tool` [n]) gets 0.7; a message with reasoning or tool blocks 1 − 0.5 × their share of its
     characters (`aside` [n], in [0,1]). Both apply to a tool response that has such blocks.

@@ -1,1 +1,1 @@
-"""Of whom a question asks, and of whom a text tells."""
+"""The person that a question is about, and the persons that a text mentions."""

@@ -1,11 +1,11 @@
-"""What tells no amount is no evidence where one is asked for, in six languages. Proves: CONF-3."""
+"""Statements without an amount are no evidence if the question asks for one, in six languages. Proves: CONF-3."""
 
 from __future__ import annotations
 
 import pytest
 
 from recall_loop import Memory
-from recall_loop.policy.question.amounts import tells_amount
+from recall_loop.policy.question.amounts import states_amount
 from recall_loop.state.types import ConfidenceLabel
 
 
@@ -20,7 +20,7 @@ from recall_loop.state.types import ConfidenceLabel
         ("我姐姐沈洁是测量员。", "我姐姐多大了？"),
     ],
 )
-def test_what_tells_no_amount_leaves_the_result_low(told, question):
+def test_a_statement_without_an_amount_leaves_the_confidence_low(told, question):
     """Proves: CONF-3."""
     with Memory() as memory:
         memory.add(told)
@@ -43,7 +43,7 @@ def test_what_tells_no_amount_leaves_the_result_low(told, question):
         ("我姐姐七岁。", "我姐姐多大了？"),
     ],
 )
-def test_a_told_amount_is_evidence(told, question):
+def test_a_stated_amount_is_evidence(told, question):
     """Proves: CONF-3."""
     with Memory() as memory:
         memory.add(told)
@@ -63,7 +63,7 @@ def test_a_told_amount_is_evidence(told, question):
     ],
 )
 def test_an_amount_of_something_else_is_no_answer(told, question):
-    """Where what is told of the one who is asked for tells none, what is told of others doesn't. Proves: CONF-3."""
+    """If statements about the asked person have no amount, those about others don't count either. Proves: CONF-3."""
     with Memory() as memory:
         for text in told:
             memory.add(text)
@@ -101,14 +101,14 @@ def test_a_time_is_no_price(told, question):
         ("自行车花了两千块。", "自行车多少钱？"),
     ],
 )
-def test_a_price_beside_a_time_is_one(told, question):
+def test_a_price_next_to_a_time_counts(told, question):
     """Proves: CONF-3."""
     with Memory() as memory:
         memory.add(told)
         assert memory.recall(question).confidence.label is not ConfidenceLabel.LOW
 
 
-def test_a_pronoun_stands_for_whom_was_talked_of():
+def test_a_pronoun_refers_to_the_person_mentioned_before():
     """Proves: CONF-3."""
     with Memory() as memory:
         memory.add(
@@ -143,12 +143,12 @@ def test_another_part_of_a_question_needs_no_amount():
         "A dozen or so.",
     ],
 )
-def test_words_of_quantity_and_times_tell_an_amount(text):
+def test_words_of_quantity_and_times_state_an_amount(text):
     """Proves: CONF-3."""
-    assert tells_amount(text)
+    assert states_amount(text)
 
 
 @pytest.mark.parametrize("text", ["Our dog is called Pickle.", "Wotan ist unser Hund.", "我家在昆明，离火车站很近。"])
-def test_other_statements_tell_none(text):
+def test_other_statements_have_no_amount(text):
     """Proves: CONF-3."""
-    assert not tells_amount(text)
+    assert not states_amount(text)

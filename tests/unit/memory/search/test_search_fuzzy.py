@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from recall_loop.memory.search.query.fuzzy import (
-    MOST_VARIANTS,
+    MAX_VARIANTS,
     WEIGHTS,
     corrected_query,
     expand_query,
@@ -117,7 +117,7 @@ def test_at_most_eight_variants_the_most_frequent():
     """Proves: SEARCH-2."""
     known = SpellingVocabulary({f"stra{letter}d": rank for rank, letter in enumerate("bcdfghjklmnp", 1)})
     found = added("strad", known)
-    assert len(found) == MOST_VARIANTS and found[0] == "strapd"
+    assert len(found) == MAX_VARIANTS and found[0] == "strapd"
 
 
 def test_equal_stems_make_one_group():

@@ -8,7 +8,7 @@ from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.facts.corrections import may_correct, question_terms, relevant_statements, surest_correction
 from recall_loop.policy.facts.rarity import rarity_of
-from recall_loop.policy.facts.wording import asks_of_the_past, read_statements
+from recall_loop.policy.facts.wording import asks_about_past, read_statements
 from recall_loop.state.records.records import parse_record
 
 EQUAL = rarity_of({}, 1)
@@ -134,7 +134,7 @@ def test_a_changed_value_corrects(older, newer, question):
 
 
 @pytest.mark.parametrize(("older", "newer", "question"), UNRELATED)
-def test_what_is_merely_on_the_same_matter_corrects_nothing(older, newer, question):
+def test_statements_on_the_same_matter_correct_nothing(older, newer, question):
     """Proves: LIVE-4."""
     assert corrects(older, newer, question) is None
 
@@ -184,7 +184,7 @@ def test_only_the_same_speaker_corrects_later_and_briefly(change, allowed):
 )
 def test_questions_about_the_past(question, past):
     """Proves: LIVE-4."""
-    assert asks_of_the_past(question) is past
+    assert asks_about_past(question) is past
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_the_same_thing_in_other_words_is_corrected(older, newer, question):
         ("My sister lives in Cork.", "My sister moved to Derry.", "Where does my sister live?"),
     ],
 )
-def test_a_change_is_told_by_many_verbs_and_by_separated_ones(older, newer, question):
+def test_a_change_is_stated_by_many_verbs_and_by_separated_ones(older, newer, question):
     """Proves: LIVE-4."""
     assert corrects(older, newer, question) is not None
 
@@ -277,7 +277,7 @@ def test_a_change_of_another_thing_corrects_nothing(older, newer, question):
     assert corrects(older, newer, question) is None
 
 
-def test_what_the_question_says_nothing_of_is_corrected_only_among_the_best():
+def test_statements_off_the_question_are_corrected_only_among_the_best():
     """Proves: LIVE-4."""
     said = [
         ("a", "Greta found a red umbrella at the town hall."),
@@ -329,9 +329,9 @@ def test_a_month_without_a_year_is_the_one_that_is_nearer(question, newer_first)
     assert marked == (["2023-02-01"] if newer_first else [])
 
 
-def test_a_greeting_tells_nothing():
+def test_a_greeting_states_nothing():
     """Proves: LIVE-4."""
-    assert [statement.tells for statement in read_statements("Hey Mel! The router is broken. Is it?")] == [
+    assert [statement.is_informative for statement in read_statements("Hey Mel! The router is broken. Is it?")] == [
         False,
         True,
         False,
@@ -366,7 +366,7 @@ def test_the_present_gets_the_newer_first_and_the_older_marked(store):
 @pytest.mark.parametrize(
     ("question", "first", "second"), [("is my barber", "new", "old"), ("was it before", "old", "new")]
 )
-def test_what_takes_a_better_place_keeps_its_own_similarity(store, question, first, second):
+def test_a_fact_that_moves_up_keeps_its_own_similarity(store, question, first, second):
     """Proves: LIVE-4, SEARCH-3. Scores fall with the ranks nevertheless."""
     request = {"messages": [{"content": "My barber is on Elm Street, right?"}, {"content": f"Where {question}?"}]}
     result = retrieve(request | {"debug": True}, store=store)

@@ -1,4 +1,4 @@
-"""Whom a question is about, and statements that tell of somebody else (CONF-3, LIVE-2, LIVE-3)."""
+"""The person that a question is about, and statements about somebody else (CONF-3, LIVE-2, LIVE-3)."""
 
 from __future__ import annotations
 
@@ -74,24 +74,24 @@ OWN = [
     ("When is my husband's birthday?", "My calendar has it on 22 September."),
     ("When is my husband's birthday?", "His birthday is on 22 September."),
 ]
-# Whom these are about isn't plain, or the answer is somebody else.
+# The person isn't clear, or the question asks for a person.
 ANYBODY = ["What did I tell my wife?", "Where does he live?", "What did you say?", "Where is the key?", "Was ist los?"]
 
 
 @pytest.mark.parametrize(("question", "text"), OTHERS)
-def test_what_is_told_of_somebody_else(question: str, text: str) -> None:
-    """In six languages, of relatives, by name, or of nobody but the teller. Proves: CONF-3, LIVE-2."""
+def test_statements_about_somebody_else_are_ruled_out(question: str, text: str) -> None:
+    """In six languages, about relatives, by name, or only about the speaker. Proves: CONF-3, LIVE-2."""
     asked = asked_person(question, text_language(question))
     assert asked is not None
-    assert asked.is_not_of(text)
+    assert asked.rules_out(text)
 
 
 @pytest.mark.parametrize(("question", "text"), OWN)
-def test_what_may_be_of_whom_is_asked(question: str, text: str) -> None:
-    """Who speaks of themselves too, of something of theirs, or of nobody in particular. Proves: CONF-3, LIVE-2."""
+def test_statements_that_may_be_about_the_asked_person_stay(question: str, text: str) -> None:
+    """About the speaker too, about something of theirs, or about nobody in particular. Proves: CONF-3, LIVE-2."""
     asked = asked_person(question, text_language(question))
     assert asked is not None
-    assert not asked.is_not_of(text)
+    assert not asked.rules_out(text)
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,22 @@ def test_what_may_be_of_whom_is_asked(question: str, text: str) -> None:
         ("Quel est le métier d'Inès ?", "d'Inès", "Ma cousine est fleuriste."),
     ],
 )
-def test_what_is_told_of_a_relative_is_not_of_somebody_with_a_name(question: str, name: str, text: str) -> None:
-    """Of whom only the name is known, what the teller says of themselves may still be. Proves: CONF-3, LIVE-3."""
+def test_a_statement_about_a_relative_is_not_about_a_named_person(question: str, name: str, text: str) -> None:
+    """If somebody is known only by name, a first-person statement may be theirs. Proves: CONF-3, LIVE-3."""
     asked = asked_by_name(question, text_language(question), name, [text])
     assert asked is not None
     assert asked.kin == NO_RELATIVE
-    assert asked.is_not_of(text)
-    assert not asked.is_not_of("I was born on 3 June.")
+    assert asked.rules_out(text)
+    assert not asked.rules_out("I was born on 3 June.")
     own = name.removeprefix("d'")
-    assert not asked.is_not_of(f"{text} {own}.")
+    assert not asked.rules_out(f"{text} {own}.")
 
 
 @pytest.mark.parametrize(
     ("question", "name"),
     [("What happened in Porto?", "Porto"), ("What did Gus tell my wife?", "Gus"), ("Gus came when?", "Gus")],
 )
-def test_a_name_that_may_be_a_places_or_stands_beside_others_tells_nothing_apart(question: str, name: str) -> None:
+def test_an_unclear_name_rules_nothing_out(question: str, name: str) -> None:
     """Proves: CONF-3."""
     assert asked_by_name(question, text_language(question), name, []) is None
 
@@ -130,21 +130,21 @@ def test_an_inflected_name_is_the_same_person() -> None:
     assert asked is not None
     assert asked.kin is not None
     assert asked.kin != NO_RELATIVE
-    assert not asked.is_not_of(told)
+    assert not asked.rules_out(told)
 
 
 @pytest.mark.parametrize("question", ANYBODY)
 def test_questions_about_anybody(question: str) -> None:
-    """Nothing is told apart where it isn't plain whom a question is about. Proves: CONF-3."""
+    """Nothing is ruled out if the person isn't clear. Proves: CONF-3."""
     assert asked_person(question, text_language(question)) is None
 
 
 def test_who_counts_their_own_children_asks_about_themselves() -> None:
-    """What is told of those children is no other's. Proves: CONF-3."""
-    asked = asked_person("How many children do I have?", "en", counts=True)
+    """A statement about those children is about the asker. Proves: CONF-3."""
+    asked = asked_person("How many children do I have?", "en", asks_number=True)
     assert asked is not None
-    assert asked.is_not_of("Tom has three children.")
-    assert not any(map(asked.is_not_of, ("My children are called Ben and Tilly.", "We have two kids.")))
-    counted = asked_person("¿Cuántos hermanos tengo?", "es", counts=True)
+    assert asked.rules_out("Tom has three children.")
+    assert not any(map(asked.rules_out, ("My children are called Ben and Tilly.", "We have two kids.")))
+    counted = asked_person("¿Cuántos hermanos tengo?", "es", asks_number=True)
     assert counted is not None
-    assert not counted.is_not_of("Mi hermana se llama Inés.")
+    assert not counted.rules_out("Mi hermana se llama Inés.")

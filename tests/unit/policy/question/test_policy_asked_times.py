@@ -1,4 +1,4 @@
-"""Questions for whatever was at some time (LIVE-4, CONF-3)."""
+"""Questions for anything that happened at some time (LIVE-4, CONF-3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MORE = [
 
 def alone(question: str) -> bool:
     request = RetrieveRequest(messages=[{"role": "user", "content": question}])
-    return analyse_question(request, datetime(2026, 11, 23, 9, tzinfo=UTC)).asks_for_times_alone
+    return analyse_question(request, datetime(2026, 11, 23, 9, tzinfo=UTC)).asks_only_about_times
 
 
 @pytest.mark.parametrize("question", ALONE)

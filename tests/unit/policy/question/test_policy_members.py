@@ -11,13 +11,13 @@ from recall_loop.policy.evidence.members import MEMBER_DEPTH, count_new_members,
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.planning.member_queries import (
-    MOST_LOOKED_UP,
-    MOST_WORDS,
+    MAX_LOOKED_UP,
+    MAX_WORDS,
     kind_words,
     list_queries,
     stems_by_word,
     words_in_memory,
-    words_not_told,
+    words_not_mentioned,
     words_to_look_up,
 )
 from recall_loop.policy.question.question import analyse_question
@@ -69,12 +69,12 @@ def test_rare_single_words_of_memory_come_first():
 def test_words_are_looked_up_once_and_not_without_end():
     """Proves: PIECES-1 (rounds end)."""
     assert words_to_look_up(["golf", "judo"], ["sports kevin played golf"]) == ["judo"]
-    assert words_to_look_up(["golf", "judo"], ["some query"] * MOST_LOOKED_UP) == []
+    assert words_to_look_up(["golf", "judo"], ["some query"] * MAX_LOOKED_UP) == []
 
 
-def test_members_that_were_told_are_no_further_ones():
+def test_members_that_were_mentioned_are_not_looked_up():
     """Proves: PIECES-1 (different members before more of the same)."""
-    assert words_not_told(["golf", "judo"], [entry("I play golf.")], "en") == ["judo"]
+    assert words_not_mentioned(["golf", "judo"], [entry("I play golf.")], "en") == ["judo"]
 
 
 def test_queries_by_word_by_what_is_shared_by_form_and_by_session():
@@ -82,7 +82,7 @@ def test_queries_by_word_by_what_is_shared_by_form_and_by_session():
     ranked = [entry("I played tennis with Olaf.", session="s4"), entry("Tennis with Olaf?", author="Hanna")]
     queries = list_queries(question(), ranked, ["golf", "judo", "polo", "darts", "chess"], 120)
     members = [query for query in queries if query["source"] == QuerySource.MEMBER]
-    assert [query["entity"] for query in members] == ["golf", "judo", "polo", "darts"][:MOST_WORDS]
+    assert [query["entity"] for query in members] == ["golf", "judo", "polo", "darts"][:MAX_WORDS]
     narrowed = [query["narrowed"]["filters"] for query in queries if query["narrowed"]]
     assert narrowed == [{"speech_acts": ["statement"]}, {"session": "s4"}]
     assert "olaf" in queries[0]["text"].lower()
@@ -111,13 +111,13 @@ def test_no_list_no_queries():
         (entry("I did it.", sources=[("statement", 2)]), entry("I did it.", sources=[("phrase", 1)])),
     ],
 )
-def test_what_fits_better(better, worse):
-    """Named members, told by those asked about, in statements of some length, found by the list. Proves: PIECES-1."""
+def test_better_members_come_first(better, worse):
+    """Named members, said by the asked person, of some length, found by the list's queries. Proves: PIECES-1."""
     assert 1.0 >= member_fit(better, KEVIN, None) > member_fit(worse, KEVIN, None) >= 0.0
 
 
 def test_speaker_without_a_name():
-    """Of "what have I played?" the user is the one asked about. Proves: PIECES-1."""
+    """In "what have I played?" the asked person is the user. Proves: PIECES-1."""
     told = entry("I did it.", sources=[("statement", 2)])
     assert member_fit(told, frozenset(), Role.USER) > member_fit(told, frozenset(), Role.ASSISTANT)
 
@@ -134,7 +134,7 @@ def test_new_members_are_counted_once():
 
 
 def test_different_members_go_before_more_of_the_same():
-    """The third record that names one member goes behind another member. Proves: PIECES-1."""
+    """The third record that names one member comes after another member. Proves: PIECES-1."""
     golf = [entry(f"golf {at}", sources=[("member", 2)]) for at in ("one", "two", "three")]
     judo = entry("judo", sources=[("member", 2)])
     judo["matches"][0]["query"] = "judo"

@@ -1,4 +1,4 @@
-"""What two statements have in common and in what they differ (LIVE-4): in numbers with their weights, and in words."""
+"""Similarities and differences of two statements (LIVE-4): as weighted features, and as tests of their wording."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.languages import CHINESE
 
-MOST_WORDS = 40
-"""Words of the statements that are compared; longer ones correct nothing."""
+MAX_WORDS = 40
+"""Most words of the statements that are compared; longer ones correct nothing."""
 PLAIN_WORDS = 12
-"""Words of two statements that need have no more than a topic in common."""
-_LEAST_ALIKE = 0.5
+"""Most words of two statements for which a common topic is enough."""
+_MIN_ALIKE = 0.5
 _PLAIN_MARKS = {"change", "now"}
-# A subject stands first, or behind an article or the like.
+# A subject comes first, or after an article or the like.
 _LATEST_SUBJECT = 2
-# Letters by which two forms are told to be of one word.
-_LEAST_COMMON = 4
-# So many things that are another make two statements ones about different things.
+# Letters that two forms of one word have in common.
+_MIN_COMMON = 4
+# Two statements with so many differences are about different things.
 _SEVERAL = 2
 _MARKS = ("change", "now", "over", "instead")
 _PRODUCTS = (
@@ -60,7 +60,7 @@ def pair_features(older: Statement, newer: Statement, question: frozenset[str], 
 
 
 def _matter(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> dict[str, float]:
-    """Return how far two statements are about the same, and about what is asked."""
+    """Return how far two statements have the same content, and how far it is that of the question."""
 
     def weigh(terms: frozenset[str]) -> float:
         return sum(map(rarity, terms))
@@ -90,12 +90,12 @@ def _matter(older: Statement, newer: Statement, question: frozenset[str], rarity
 
 
 def _lengthy(statement: Statement) -> float:
-    return min(max(len(statement.tokens) - PLAIN_WORDS, 0), MOST_WORDS) / MOST_WORDS
+    return min(max(len(statement.tokens) - PLAIN_WORDS, 0), MAX_WORDS) / MAX_WORDS
 
 
 def _change(older: Statement, newer: Statement) -> dict[str, float]:
-    """Return the marks of change, the values that differ, and how alike two statements are worded."""
-    a, b = older.tokens[:MOST_WORDS], newer.tokens[:MOST_WORDS]
+    """Return the marks of change, the values that differ, and how similarly two statements are worded."""
+    a, b = older.tokens[:MAX_WORDS], newer.tokens[:MAX_WORDS]
     least = max(min(len(a), len(b)), 3)
     values = {
         "number": _differ(older.numbers, newer.numbers),
@@ -118,7 +118,7 @@ def _differ(older: frozenset[str], newer: frozenset[str]) -> float:
 
 
 def _common_edges(a: tuple[str, ...], b: tuple[str, ...]) -> int:
-    """Return how many words two statements share at their beginning and their end."""
+    """Return how many words two statements share at their start and end."""
     least = min(len(a), len(b))
     start = next((at for at in range(least) if a[at] != b[at]), least)
     return start + next((at for at in range(least - start) if a[-1 - at] != b[-1 - at]), least - start)
@@ -138,32 +138,32 @@ def common_words(a: tuple[str, ...], b: tuple[str, ...]) -> int:
 
 
 def same_label(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements don't tell of two of a kind: "Room 12 costs 80", "Room 15 costs 95"."""
+    """Tell whether two statements aren't about two things of a kind: "Room 12 costs 80", "Room 15 costs 95"."""
     (first, label), (second, other) = beginning(older), beginning(newer)
-    return not (label and other and label != other and is_one_word(first, second))
+    return not (label and other and label != other and is_same_word(first, second))
 
 
 def has_frame(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements have more in common than whom or what they begin with: a word that stays the same.
+    """Tell whether two statements have more in common than the subject with which they begin.
 
-    "My sister has two cats" and "My sister texted" have nothing; "Lena is a nurse" and "Lena is a vet" have "is a".
+    "My sister has two cats" and "My sister texted" don't; "Lena is a nurse" and "Lena is a vet" share "is a".
     """
     start = next((at for at, (_, term) in enumerate(newer.ordered) if term in newer.terms), 0)
-    behind = {term for _, term in newer.ordered[start + 1 :]}
-    return newer.language == CHINESE or bool(behind.intersection(older.stems)) or bool(newer.numbers or newer.dates)
+    after = {term for _, term in newer.ordered[start + 1 :]}
+    return newer.language == CHINESE or bool(after.intersection(older.stems)) or bool(newer.numbers or newer.dates)
 
 
 def has_other_kind(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements share no more than what they begin with, and tell things of another kind of it.
+    """Tell whether two statements share only their beginning, and state different kinds of things about it.
 
-    "The gym is on Mill Street" has no number, which "the gym has gone up to 40" has; "the kettle is from Bosch" tells
-    no place, which "the kettle is in the cupboard now" does. What ended or was replaced may be whatever it was.
+    "The gym is on Mill Street" has no number, "the gym has gone up to 40" has one; "the kettle is from Bosch" names no
+    place, "the kettle is in the cupboard now" does. A statement that something ended or was replaced fits any kind.
     """
     content = zip(_content(older), _content(newer), strict=False)
-    begun = {old for old, _ in takewhile(lambda pair: pair[0] == pair[1], content)}
-    if not newer.marks <= _PLAIN_MARKS or older.speaks or not begun or not older.terms & newer.terms <= begun:
+    start = {old for old, _ in takewhile(lambda pair: pair[0] == pair[1], content)}
+    if not newer.marks <= _PLAIN_MARKS or older.speaks or not start or not older.terms & newer.terms <= start:
         return False
-    valued, placed = (tuple(map(tells, (older, newer))) for tells in (_has_value, _tells_place))
+    valued, placed = (tuple(map(has_kind, (older, newer))) for has_kind in (_has_value, _names_place))
     valued = (valued[0] or says_when(older.text), valued[1])
     if valued == (False, True) and not all(placed):
         return not newer.names - older.names
@@ -173,7 +173,7 @@ def has_other_kind(older: Statement, newer: Statement) -> bool:
 
 
 def _content(statement: Statement) -> list[str]:
-    """Return the stems of its content words in order, from one that stands first or behind an article or the like."""
+    """Return the stems of its content words in order; none unless the first opens it or follows an article."""
     found = [(at, term) for at, (_, term) in enumerate(statement.ordered) if term in statement.terms]
     return [term for _, term in found] if found and found[0][0] < _LATEST_SUBJECT else []
 
@@ -182,12 +182,12 @@ def _has_value(statement: Statement) -> bool:
     return bool(statement.numbers or statement.dates)
 
 
-def _tells_place(statement: Statement) -> bool:
+def _names_place(statement: Statement) -> bool:
     return not place_words(statement.language).isdisjoint(word for word, _ in statement.ordered)
 
 
 def _is_thing(statement: Statement) -> bool:
-    """Tell whether a statement begins with a word such as "the", behind which stands no person."""
+    """Tell whether a statement begins with a word such as "the", not followed by a person."""
     (first, _), (second, _) = statement.ordered[:2]
     known = person_words().get(statement.language)
     begins = first in function_words(statement.language)
@@ -195,43 +195,43 @@ def _is_thing(statement: Statement) -> bool:
 
 
 def same_matter(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
-    """Tell whether two statements that are worded alike, without a mark of change, may be about the same.
+    """Tell whether two similarly worded statements, without a mark of change, may be about the same thing.
 
-    They aren't where each begins with another content word: "Anna is vegetarian", "Ben is vegetarian". Nor are they
-    where more than one thing is another, and what is asked for is among it: "5 mg of ramipril in the morning", "20 mg
-    of atorvastatin at night".
+    They aren't if each begins with a different content word: "Anna is vegetarian", "Ben is vegetarian". Nor are they
+    if they differ in several places, one of which the question asks about: "5 mg of ramipril in the morning", "20 mg of
+    atorvastatin at night".
 
     Args:
-        older: what was stated.
-        newer: what was stated later.
+        older: the older statement.
+        newer: the newer statement.
         asked: the content words, names and numbers of the question.
     """
-    if not is_one_word(beginning(older)[0], beginning(newer)[0]):
+    if not is_same_word(beginning(older)[0], beginning(newer)[0]):
         return False
     replaced = list(_replaced(older, newer))
-    return len(replaced) < _SEVERAL or not any(_names_another(old, new, asked) for old, new in replaced)
+    return len(replaced) < _SEVERAL or not any(_replaces_asked(old, new, asked) for old, new in replaced)
 
 
 def beginning(statement: Statement) -> tuple[str, str]:
-    """Return the stem of the first content word, and the name, number or sign right behind it; empty if there is none.
+    """Return the stem of the first content word, and the name, number or code right after it; "" for none.
 
     "Room 12", "the ferry Kari", "note A3".
     """
     ordered = statement.ordered
     at = next((at for at, (_, term) in enumerate(ordered) if term in statement.terms), len(ordered))
-    behind = ordered[at + 1][0] if at + 1 < len(ordered) else ""
-    labels = behind in statement.capitalised or any(sign.isdigit() for sign in behind)
-    return ordered[at][1] if at < len(ordered) else "", behind if labels else ""
+    after = ordered[at + 1][0] if at + 1 < len(ordered) else ""
+    is_label = after in statement.capitalised or any(character.isdigit() for character in after)
+    return ordered[at][1] if at < len(ordered) else "", after if is_label else ""
 
 
-def is_one_word(first: str, second: str) -> bool:
-    """Tell whether two stems are of one word: equal, or with the same first letters."""
-    least = min(len(first), len(second))
-    return first == second or (least >= _LEAST_COMMON and first[:_LEAST_COMMON] == second[:_LEAST_COMMON])
+def is_same_word(first: str, second: str) -> bool:
+    """Tell whether two stems belong to one word: they are equal, or begin with the same letters."""
+    shorter = min(len(first), len(second))
+    return first == second or (shorter >= _MIN_COMMON and first[:_MIN_COMMON] == second[:_MIN_COMMON])
 
 
 def _replaced(older: Statement, newer: Statement) -> Iterator[tuple[set[str], set[str]]]:
-    """Yield the words of the older statement that others stand for in the newer one, and these, as words and stems."""
+    """Yield the words of the older statement that the newer one replaces, and their replacements; words and stems."""
     first, second = older.ordered, newer.ordered
     compared = SequenceMatcher(None, [term for _, term in first], [term for _, term in second], autojunk=False)
     for kind, start, end, other_start, other_end in compared.get_opcodes():
@@ -240,14 +240,14 @@ def _replaced(older: Statement, newer: Statement) -> Iterator[tuple[set[str], se
             yield {form for pair in old for form in pair}, {form for pair in new for form in pair}
 
 
-def _names_another(old: set[str], new: set[str], asked: frozenset[str]) -> bool:
-    """Tell whether something asked for is among what was replaced, and not in another form among what replaces it."""
-    return any(not any(is_one_word(each, other) for other in new) for each in old & asked)
+def _replaces_asked(old: set[str], new: set[str], asked: frozenset[str]) -> bool:
+    """Tell whether a word of the question was replaced, other than by another form of itself."""
+    return any(not any(is_same_word(each, other) for other in new) for each in old & asked)
 
 
 def worded_alike(older: tuple[str, ...], newer: tuple[str, ...]) -> bool:
-    """Tell whether two statements are worded alike: half of the words of the shorter one, in the same order."""
-    least = _LEAST_ALIKE * min(len(older), len(newer))
+    """Tell whether two statements are worded alike: they share half of the shorter one's words, in the same order."""
+    least = _MIN_ALIKE * min(len(older), len(newer))
     in_both = set(older).intersection(newer)
     if min(sum(map(in_both.__contains__, older)), sum(map(in_both.__contains__, newer))) < least:
         return False

@@ -1,4 +1,4 @@
-"""Whether what somebody else says later corrects a statement: of what is nobody's own, in the same conversation."""
+"""Whether a later statement by somebody else is a correction: only about shared matters in the same conversation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.facts.corrections import question_terms, relevant_statements
-from recall_loop.policy.facts.other_voices import correction_by_another, same_conversation
+from recall_loop.policy.facts.corrections_by_others import correction_by_another, same_conversation
 from recall_loop.policy.facts.rarity import rarity_of
 
 EQUAL = rarity_of({}, 1)
@@ -31,7 +31,7 @@ def correction(older, newer, question):
         ("会议在周四。", "会议改到周五了。", "会议是什么时候？"),
     ],
 )
-def test_anybody_may_say_that_a_common_matter_has_changed(older, newer, question):
+def test_anybody_may_correct_a_shared_matter(older, newer, question):
     """Proves: LIVE-4."""
     found = correction(older, newer, question)
     assert found is not None and found.reason.startswith("somebody else said")
@@ -54,7 +54,7 @@ def test_anybody_may_say_that_a_common_matter_has_changed(older, newer, question
         ("我住在武汉。", "我搬到天津了。", "小李住在哪里？"),
     ],
 )
-def test_what_others_say_of_their_own_corrects_nothing(older, newer, question):
+def test_statements_about_the_own_things_of_others_correct_nothing(older, newer, question):
     """Proves: LIVE-4."""
     assert correction(older, newer, question) is None
 
@@ -74,7 +74,7 @@ MESSAGE = {"kind": "message", "user_id": "ada", "conversation_id": "house", "ses
         ({"kind": "fact"}, False),
     ],
 )
-def test_only_what_is_said_in_the_same_conversation_counts(change, same):
+def test_only_the_same_conversation_counts(change, same):
     """Proves: LIVE-4."""
     assert same_conversation(MESSAGE, MESSAGE | change) is same
 

@@ -1,8 +1,8 @@
-"""What a fact tells of its user in the third person, as the user would say it: "User's cat" is "my cat" (CONF-3).
+"""Facts about the user in the third person, rewritten in the first: "User's cat" becomes "my cat" (CONF-3).
 
-Whoever writes facts down writes "User lives in Bergen", or the user's name, where the user says "I". Whose a thing is
-and who has changed is told by such words as "I" and "my", so that without this "User" is taken for somebody else.
-Only English has such a word for "my"; in other languages the word for a user is no name, and is passed over.
+Extracted facts have "User lives in Bergen", or the user's name, where the user says "I". Owners and subjects are
+recognised by words such as "I" and "my", so that "User" would be taken for somebody else. Only English is rewritten; in
+other languages the word for a user isn't recognised as a name, and is ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.tokens import text_language
 
-# As the subject of a sentence, or as whose something is.
+# As the subject of a sentence, or as an owner.
 _USER = r"(?:^|(?<=[.;!?]\s))(?:the )?user(?:['\u2019]s)?(?![\w-])|\b(?:the )?user['\u2019]s\b"
 _GENITIVE = ("'s", "\u2019s")
 _NAME = re.compile(r"[^\W\d_]+")
@@ -23,11 +23,11 @@ _SHORTEST_NAME = 2
 
 @lru_cache(maxsize=4096)
 def in_first_person(text: str, user_id: str = "") -> str:
-    """Return an English text with "I" and "my" in place of the user; any other text as it is.
+    """Return an English text with "I" and "my" in place of the user; any other text unchanged.
 
     Args:
-        text: what a fact or a document says.
-        user_id: whose it is. Where it is made of names ("ada", "ada.lind"), these are the user's.
+        text: the text of a fact or a document.
+        user_id: its user. If this consists of names ("ada", "ada.lind"), they are the user's.
     """
     if text_language(text) != ENGLISH:
         return text

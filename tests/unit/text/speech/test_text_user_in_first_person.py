@@ -1,10 +1,10 @@
-"""What a fact tells of its user in the third person, as the user would say it (CONF-3)."""
+"""Facts about the user in the third person, rewritten in the first (CONF-3)."""
 
 from __future__ import annotations
 
 import pytest
 
-from recall_loop.text.speech.told_user import in_first_person
+from recall_loop.text.speech.user_in_first_person import in_first_person
 
 TOLD = [
     ("User lives in Leeds with his wife.", "u-5", "I lives in Leeds with his wife."),
@@ -29,6 +29,6 @@ def test_the_user_is_the_first_person(text: str, user_id: str, said: str) -> Non
 
 
 @pytest.mark.parametrize(("text", "user_id"), LEFT)
-def test_whoever_else_is_told_of_stays(text: str, user_id: str) -> None:
+def test_mentions_of_others_stay(text: str, user_id: str) -> None:
     """Other names, words that are written like a name, and other languages. Proves: CONF-3."""
     assert in_first_person(text, user_id) == text

@@ -1,7 +1,8 @@
-"""Whether somebody else's later statement corrects what was said: of a matter that is nobody's own (LIVE-4).
+"""Whether a later statement by somebody else corrects an earlier one: only about shared matters (LIVE-4).
 
-"The meeting is on Thursday" is corrected by whoever says in the same conversation that it was moved to Friday. "I moved
-to Oslo" corrects nothing of what others say of themselves, and neither does "our rehearsal", which may be another one.
+Anybody in the same conversation may correct "the meeting is on Thursday" by saying that it was moved to Friday. "I
+moved to Oslo" corrects nothing that others say about themselves, and neither does "our rehearsal", which may be a
+different one.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.state.types import ContentType
 
-# "The train leaves at nine" says "leaves", but not that anything has ended.
+# Not marks of an end: "the train leaves at nine" ends nothing.
 _KINDS = frozenset({"change", "now", "instead"})
 _OWNERS = ("user_id", "agent_id")
 _PLACES = ("conversation_id", "session")
 
 
 def same_conversation(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-    """Tell whether two records are messages of one conversation, or else of one session, in the same memory."""
+    """Tell whether two records are messages of one conversation or session in the same memory."""
     if not (older["kind"] == newer["kind"] == ContentType.MESSAGE):
         return False
     if any(older.get(owner) != newer.get(owner) for owner in _OWNERS):
@@ -46,19 +47,19 @@ def correction_by_another(
 def _comparable(
     older: Sequence[Statement], newer: str, question: frozenset[str]
 ) -> Iterator[tuple[Statement, Statement]]:
-    """Yield the pairs of which the later one tells that what is asked of the older one has another value."""
+    """Yield the pairs in which the later statement gives another value for what the question asks about."""
     for first in older:
         for second in brief_statements(newer) if first.terms & question else ():
             if (
                 _changes_value(first, second)
-                and _is_asked_of_both(first, second, question)
+                and _asks_about_both(first, second, question)
                 and _is_shared(first, second)
             ):
                 yield first, second
 
 
-def _is_asked_of_both(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
-    """Tell whether what the older statement begins with, and what names it has, is asked for and in the newer one too.
+def _asks_about_both(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether the question and both statements share the older one's first content word and any asked names.
 
     "Ines' talk is on Monday" isn't corrected by "the talk was moved to Friday".
     """
@@ -68,7 +69,7 @@ def _is_asked_of_both(older: Statement, newer: Statement, question: frozenset[st
 
 
 def _is_shared(older: Statement, newer: Statement) -> bool:
-    """Tell whether a matter is nobody's own; or the older speaker's, whom the newer one speaks to."""
+    """Tell whether a matter is shared: nobody's own, or the older speaker's if the newer statement addresses them."""
     own, addressed = shared_words("own"), shared_words("addressed")
     if not own.isdisjoint(newer.tokens):
         return False
