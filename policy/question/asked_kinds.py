@@ -66,7 +66,8 @@ def asked_noun(question: str, language: str) -> str | None:
     """Return the first word of the kind of thing that a question asks for ("surgeon"), known or not; None without."""
     found = _pattern(language).search(question)
     phrase = next(filter(None, found.groups()), "") if found else ""
-    return next((word for word in words(phrase) if word not in stop_words(language)), None)
+    first = next(iter(words(phrase)), None)
+    return None if first in stop_words(language) else first
 
 
 @lru_cache(maxsize=128)

@@ -201,7 +201,7 @@ def _of_lines(path: Path) -> DetectedFormat:
     if not objects:
         check_text(path, _head(path))
         reason = next(line.reason for line in looked_at if isinstance(line, InvalidLine))
-        raise UnreadableFileError(path, f"no JSON Lines: its first line is {reason}", _INSTEAD)
+        raise UnreadableFileError(path, f"not JSON Lines: its first line is {reason}", _INSTEAD)
     name = next(filter(None, map(_shape, objects)), None)
     if name is None:
         raise _unknown_shape(path, objects[0])

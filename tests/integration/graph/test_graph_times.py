@@ -69,7 +69,7 @@ def test_statements_of_the_named_time_come_first(walks, question, best):
 def test_without_its_weight_and_its_query_the_time_says_nothing(walks, monkeypatch):
     """Proves: RANK-3 (the setting works, and the test above can fail)."""
     monkeypatch.setattr("recall_loop.policy.planning.query_forms.PERIOD_WEIGHT", 0.0)
-    monkeypatch.setattr("recall_loop.text.time.dates._MOST_MONTHS", 0)  # no time stands for any month in the index
+    monkeypatch.setattr("recall_loop.text.time.dates._MAX_MONTHS", 0)  # no time stands for any month in the index
     ids = found(walks, "Where did Ada go for a long walk in August 2021?", {"rank_time_weight": 0.0})
     assert ids[0] != "quarry-2021"
 
