@@ -195,7 +195,7 @@ def test_a_remembered_query_is_embedded_once(embedder: MiniLmEmbedder, monkeypat
 
     Proves: OPS-4.
     """
-    monkeypatch.setattr("recall_loop.evals.runs.dataset_ingest._MOST", 2)
+    monkeypatch.setattr("recall_loop.evals.runs.dataset_ingest._MAX_CACHED", 2)
     kept = with_query_cache(embedder)
     assert isinstance(kept, TokenEmbedder)
     first, tokens = kept.embed_queries_with_tokens(["a boat", "a mast", "a boat"])
