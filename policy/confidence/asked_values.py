@@ -169,8 +169,9 @@ def _is_small(word: str) -> bool:
 
 
 def _may_tell_which(question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record, or a turn beside it, says which thing is asked for; what a fact was drawn from may."""
     record = entry["record"]
-    return bool(record.get("source_ids")) or not leaves_open_which(question, record["text"])
+    return bool(record.get("source_ids")) or not leaves_open_which(question, entry["window"] or record["text"])
 
 
 _MAY_TELL = (_may_tell_amount, _may_tell_place, _may_tell_person, _may_tell_which)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop import Memory
+from tests.integration.living.asked.labels import label
 
 WHICH = [
     ("¿A qué prepa va Regina?", "mi hija Regina entra a la prepa el 19, quiere bici.", "Regina va a la prepa Juárez."),
@@ -39,12 +40,6 @@ PRICES = [
 ]
 
 
-def label(question: str, said: str) -> str:
-    with Memory() as memory:
-        memory.add([said, "I bought the blue sofa."], user_id="ada")
-        return memory.recall(question, user_id="ada").confidence.label
-
-
 @pytest.mark.parametrize(("question", "mentioned", "answer"), [*WHICH, *HOURS, *PRICES])
 def test_only_what_says_so_is_an_answer(question: str, mentioned: str, answer: str) -> None:
     """Proves: CONF-3, OPEN-4."""
@@ -67,3 +62,11 @@ def test_only_what_says_so_is_an_answer(question: str, mentioned: str, answer: s
 def test_a_modifier_an_owner_or_a_member_says_which(question: str, said: str) -> None:
     """Proves: CONF-3, OPEN-4."""
     assert label(question, said) != "low"
+
+
+def test_the_next_turn_may_say_which() -> None:
+    """Proves: CONF-3."""
+    said = ["The team won last night!", "Bristol City, three nil."]
+    with Memory() as memory:
+        memory.add([{"role": "user", "content": text} for text in said], user_id="ada", conversation_id="c1")
+        assert memory.recall("Which team won?", user_id="ada").confidence.label != "low"
