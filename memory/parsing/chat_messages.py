@@ -128,11 +128,8 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
 
 def _parse_fields(fields: MessageFields) -> list[SourceMessage]:
     word, role = fields.remaining.get("role"), _role(fields)
-    content = fields.take(*CONTENT)
-    name, parts = (
-        to_text(fields.take("name")),
-        ContentParts.parse(fields.nested("audio") if content is None else content),
-    )
+    content = _content(fields)
+    name, parts = to_text(fields.take("name")), ContentParts.parse(content)
     message = SourceMessage(role, parts.text, name, _calls(take_calls(fields), parts))
     if fields.remaining:  # most messages have nothing more to tell
         message.speaker = to_text(word) if isinstance(word, str) and "role" in fields.remaining else None
@@ -147,6 +144,14 @@ def _parse_fields(fields: MessageFields) -> list[SourceMessage]:
     ]
     itself = [message] if message.content or message.calls or not results or message.extra else []
     return [*results, *itself] if role is Role.USER else [*itself, *results]
+
+
+def _content(fields: MessageFields) -> Any:
+    """Take what a message says: of several fields the first that isn't empty, else the transcript of its sound."""
+    stated = {name: fields.remaining.get(name) for name in CONTENT}
+    empty = [name for name, given in stated.items() if isinstance(given, str | list | tuple) and not given]
+    content = fields.take(*(name for name in CONTENT if name not in empty), *empty)
+    return (fields.nested("audio") or None) if content is None else content
 
 
 def _calls(stated: list[RawCall], parts: ContentParts) -> list[RawCall]:

@@ -77,6 +77,9 @@ class ContentParts:
             self.calls += take_calls(MessageFields({"tool_calls": [part]}))
         elif kind in _RESULTS and not of_result:
             self.results.append(_result(MessageFields(part)))
+        elif kind in _SAID and isinstance(inner := part.get("content"), list | tuple):  # Pydantic AI's, with images
+            self.others += [to_json_value(one) for one in inner if not isinstance(one, str)]
+            return "\n".join(clean_text(one) for one in inner if isinstance(one, str))
         elif text := _said(kind, part):
             return text
         else:

@@ -52,7 +52,8 @@ class _Walk:
     __slots__ = ("above", "again", "met")
 
     def __init__(self) -> None:
-        self.above, self.met, self.again = set[int](), set[int](), 0
+        # Things that were met are held: another one made meanwhile would have the id of one that is gone.
+        self.above, self.met, self.again = set[int](), dict[int, object](), 0
 
 
 def to_json_value(value: object) -> JsonValue:
@@ -84,13 +85,13 @@ def _number(value: float) -> JsonValue:
 
 
 def _container(value: object, depth: int, walk: _Walk) -> JsonValue:
-    own = id(value)
-    walk.again += own in walk.met
-    if own in walk.above or walk.again > _MAX_AGAIN:
+    own, known = id(value), id(value) in walk.met
+    walk.again += known
+    if own in walk.above or (known and walk.again > _MAX_AGAIN):
         return f"<{type(value).__name__} within itself>" if own in walk.above else f"<{type(value).__name__} again>"
     if depth >= _MAX_JSON_DEPTH:
         return clean_text(_dump_deep(value))
-    walk.met.add(own)
+    walk.met[own] = value
     walk.above.add(own)
     found = _items_as_json(value, depth + 1, walk)
     walk.above.discard(own)

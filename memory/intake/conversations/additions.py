@@ -255,7 +255,7 @@ def _with_kept(fields: dict[str, Any], item: object, session: Mapping[str, str])
     """Return a message's fields with those of a record that it states, and with the session if it has no other."""
     stated = item if isinstance(item, Mapping) else {}
     own = {name: value for name in _KEPT if (value := stated.get(name)) is not None}
-    if "content" not in stated:
+    if not stated.get("content"):
         own.pop("blocks", None)  # they are what it says then
     if isinstance(own.get("attributes"), Mapping):
         own["attributes"] = {**fields.get("attributes", {}), **own["attributes"]}

@@ -22,7 +22,7 @@ from recall_loop.memory.intake.formats.foreign_files import (
     check_text,
     zip_members,
 )
-from recall_loop.memory.intake.formats.message_lists import is_langchain, is_openai, messages_of
+from recall_loop.memory.intake.formats.message_lists import is_langchain, is_openai, messages_of, says_itself
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError, as_list
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
@@ -239,7 +239,7 @@ def _shape(item: Mapping[str, Any]) -> str | None:
 
 def _may_be_record(item: Mapping[str, Any]) -> bool:
     """Tell whether a message may as well be a record, which has text and neither parts nor a name."""
-    if not isinstance(item.get("content"), str) or isinstance(item.get("author"), Mapping):
+    if not says_itself(item) or isinstance(item.get("author"), Mapping):
         return False
     return bool((_OF_RECORDS if "name" in item else _OF_RECORDS | _OF_BOTH) & item.keys())
 

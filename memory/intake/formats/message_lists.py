@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list
@@ -25,12 +24,23 @@ _Read = tuple[int, Any, dict[str, Any] | LeftOut | InvalidLine]
 
 
 def messages_of(item: object) -> list[Any] | None:
-    """Return the messages of a conversation, whatever the field that holds them; None for any other item."""
+    """Return the messages of a conversation, whatever the field that holds them; None for any other item.
+
+    Of several such fields, as a model's input and output, one alone would be half of it: they are none.
+    """
     if not isinstance(item, Mapping) or "role" in item:
         return None
     if isinstance(messages := item.get("messages"), list):
         return messages
-    return next((given for given in item.values() if isinstance(given, list) and _are_messages(given)), None)
+    if says_itself(item):
+        return None
+    found = [given for given in item.values() if isinstance(given, list) and _are_messages(given)]
+    return found[0] if len(found) == 1 else None
+
+
+def says_itself(item: Mapping[str, Any]) -> bool:
+    """Return whether an item has a text of its own, as records do: a list of messages beside it is only a field."""
+    return isinstance(item.get("text"), str) or isinstance(item.get("content"), str)
 
 
 def _are_messages(given: list[Any]) -> bool:
@@ -81,14 +91,14 @@ def read_messages(document: Any, conversation: str) -> Iterator[SourceItem]:
 
 
 def _oldest_first(read: list[_Read]) -> list[_Read]:
-    """Return what was read in its order, or in the other one where each message is older than that before it.
+    """Return what was read in its order, or in the other one where no message is later than that before it.
 
-    OpenAI's threads come newest first.
+    OpenAI's threads come newest first, with times in whole seconds. The parts of a message stay in order.
     """
     times = [outcome.get("created_at") for _, _, outcome in read if isinstance(outcome, dict)]
     moments = [one for one in times if isinstance(one, datetime)]
-    falls = len(moments) == len(times) > 1 and all(later > earlier for later, earlier in pairwise(moments))
-    return read[::-1] if falls else read
+    falls = len(moments) == len(times) and moments[:1] > moments[-1:] and moments == sorted(moments, reverse=True)
+    return sorted(read, key=lambda one: one[0], reverse=True) if falls else read
 
 
 def _conversations(document: Any, default: str) -> Iterator[tuple[str, list[Any]]]:

@@ -26,12 +26,6 @@ _collected: list[tuple[int, str, Any]] = []
 _ANSWER_SECONDS, _SEARCH_SECONDS, _REQUEST_SECONDS = 5, 10, 60
 
 
-def load_ahead() -> None:
-    """Import Chroma, which takes seconds the first time; whoever opens a client meets what may be wrong with it."""
-    with suppress(ImportError, RuntimeError):
-        import chromadb  # noqa: F401
-
-
 def open_client(location: ChromaLocation) -> Any:
     """Return a client of Chroma; its errors are raised as they are."""
     import chromadb

@@ -12,7 +12,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,12 @@ def guard(action: str) -> Iterator[None]:
         raise
     except BaseException as error:
         raise ChromaError(f"Chroma can't {action}: {type(error).__name__}: {error}") from error
+
+
+def load_ahead() -> None:
+    """Import Chroma, which takes seconds the first time; whoever opens a client meets what may be wrong with it."""
+    with suppress(ChromaError), guard("be loaded"):
+        import chromadb  # noqa: F401
 
 
 class ChromaIndex:

@@ -10,8 +10,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
-from recall_loop.memory.store.chroma.chroma_clients import load_ahead
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, load_ahead
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock

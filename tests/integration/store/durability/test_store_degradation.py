@@ -231,3 +231,12 @@ def test_a_full_disk(tmp_path: Path, root: Path) -> None:
     finally:
         # The files of a store that was just closed may be held for a moment longer.
         wait_until(lambda: subprocess.run(["umount", str(disk)], capture_output=True, check=False).returncode == 0, 30)
+
+
+def test_a_store_opens_beside_a_chroma_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: SEARCH-9. Whatever its import raises, as one made for another numpy does."""
+    (tmp_path / "chromadb.py").write_text("raise AttributeError('np.float_ was removed')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "chromadb", raising=False)
+    with MemoryStore.open(tmp_path / "store", embedder=WordHashEmbedder()) as store:
+        assert store.degraded_reason == "Chroma can't be opened"

@@ -73,6 +73,42 @@ def test_messages_of_any_provider_are_read_in_order(tmp_path: Path, name: str, c
     assert not preview_file(path).rejected
 
 
+def test_messages_of_one_second_keep_the_order_of_their_thread(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    said = ((2, "user", "Thanks."), (1, "assistant", "At four."), (1, "user", "When?"))
+    thread = [{"role": role, "content": text, "created_at": 1_700_000_000 + at} for at, role, text in said]
+    path = tmp_path / "thread.json"
+    path.write_text(json.dumps({"data": thread}), encoding="utf-8")
+    found = [record for _, record in read_records(path, "auto") if isinstance(record, Record)]
+    assert [record.text for record in found] == ["When?", "At four.", "Thanks."]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"role": "assistant", "blocks": [{"type": "text", "text": "At four."}]}, ["At four.", "At five."]),
+        ({"history": [{"role": "user", "content": "When?"}]}, ["At five."]),  # a record has no such field
+    ],
+)
+def test_a_text_with_blocks_or_messages_beside_it_is_a_record(
+    tmp_path: Path, fields: dict[str, Any], kept: list[str]
+) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(lines([{"kind": "message", "text": "At four.", **fields}, {"text": "At five."}]), encoding="utf-8")
+    assert detect_format(path).name == "records"
+    assert [record.text for _, record in read_records(path, "auto") if isinstance(record, Record)] == kept
+
+
+def test_messages_in_several_fields_are_refused_and_not_read_by_half(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "call.json"
+    said = [[{"role": role, "content": text}] for role, text in (("user", "When?"), ("assistant", "At four."))]
+    path.write_text(json.dumps(dict(zip(("input", "output"), said, strict=True))), encoding="utf-8")
+    with pytest.raises(UnreadableFileError, match=r"unknown format \(its first object has the fields input, output\)"):
+        detect_format(path)
+
+
 def test_a_speaker_that_is_an_object_is_the_author(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
     path = tmp_path / "discord.json"

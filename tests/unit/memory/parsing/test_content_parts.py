@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from pydantic import BaseModel
 
 from recall_loop.memory.parsing.chat_messages import parse_message, parse_messages
-from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.foreign_json import to_datetime, to_json_value
 from recall_loop.memory.parsing.message_fields import parse_known_message
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
@@ -231,3 +231,38 @@ def test_a_result_within_a_result_stays_as_it_stands() -> None:
     assert parse_message({"role": "user", "content": [result]})[0].content == "Ok."
     result["content"] = [result, "Ok."]
     assert parse_message({"role": "user", "content": [result]})[0].content == "Ok."
+
+
+def test_a_call_without_content_has_no_blocks() -> None:
+    """Proves: TRAJ-1. As OpenAI writes it."""
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    (message,) = parse_message({"role": "assistant", "content": None, "tool_calls": [call]})
+    assert [one.name for one in message.calls] == ["look"] and message.extra == {}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"role": "user", "content": "", "parts": [{"type": "text", "text": "Hi."}]},
+        {"role": "user", "content": [], "blocks": [{"block_type": "text", "text": "Hi."}]},
+    ],
+)
+def test_what_is_said_stands_in_the_field_that_is_not_empty(given: dict[str, Any]) -> None:
+    """Proves: TRAJ-1."""
+    assert [one.content for one in parse_message(given)] == ["Hi."]
+
+
+def test_a_prompt_with_an_image_keeps_both() -> None:
+    """Proves: TRAJ-1. As Pydantic AI writes it."""
+    image = {"kind": "image-url", "url": "x"}
+    prompt = {"part_kind": "user-prompt", "content": ["Who is this?", image]}
+    (message,) = parse_message({"kind": "request", "parts": [prompt]})
+    assert (message.role, message.content, message.extra) == ("user", "Who is this?", {"blocks": [image]})
+
+
+def test_what_is_met_once_is_kept_beside_what_is_met_too_often() -> None:
+    """Proves: TRAJ-1."""
+    shared = {"unit": "km"}
+    found = to_json_value([{"way": at, "of": shared} for at in range(10_005)])
+    assert isinstance(found, list)
+    assert found[-1] == {"way": 10_004, "of": "<dict again>"} and found[0] == {"way": 0, "of": shared}
