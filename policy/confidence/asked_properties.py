@@ -128,7 +128,8 @@ def _find_occupations(text: str, language: str) -> Iterator[int]:
 
 @cache
 def _definite_words(language: str) -> frozenset[str]:
-    return shared_words("possessives") | place_words(language) | articles()
+    linking = frozenset(fold(_lists()["shared"]["linking_articles"]).split())
+    return shared_words("possessives") | place_words(language) | articles() | linking
 
 
 @cache
@@ -197,7 +198,9 @@ def _shared_pattern(name: str, language: str) -> re.Pattern[str]:
 
 
 def _compiled(pattern: str, language: str) -> re.Pattern[str]:
-    numbers = "|".join([r"\d+", *sorted(map(re.escape, map(fold, number_words(language))), key=len, reverse=True)])
+    numbers = "|".join(
+        [r"(?<!\d)\d++", *sorted(map(re.escape, map(fold, number_words(language))), key=len, reverse=True)]
+    )
     for name in _SHARED:
         pattern = pattern.replace(f"{{{name}}}", _lists()["shared"][name])
     return re.compile(pattern.replace("{n}", f"(?:{numbers})"))

@@ -7,6 +7,7 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 
 from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, has_money, without_counted
@@ -41,6 +42,8 @@ _CAPITALISED = frozenset({"en", "de", "es", "fr", "ru"})
 _SHORT_REPLY = 6
 # Numbers of so many digits may count things; a longer one before a word of the question is its price ("900 rent").
 _SMALL_DIGITS = 2
+_CLAUSES = re.compile(r"[,;:()]\s|[，；：]|\s[-–—]+\s")
+_TOLD_BY_THEIR_WORDS = frozenset({AskedProperty.AGE, AskedProperty.CLOCK})
 _PLACES = frozenset({"=residence", "=work"})
 
 
@@ -84,7 +87,7 @@ def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     if question.asked is not AnswerKind.NUMBER:
         return True
     # What is said next to it may count what it is about; a time there is mostly of something else.
-    if property_of(question) is AskedProperty.AGE:
+    if property_of(question) in _TOLD_BY_THEIR_WORDS:
         return True
     text, beside = entry["record"]["text"], _lines_on_the_matter(question, entry)
     asked = fold(question.text)
@@ -155,13 +158,17 @@ def _tells_price(text: str, question: AnalysedQuestion) -> bool:
         return True
     if not has_quantity_besides_times(text):
         return False
-    left, asked = words(without_times(without_counted(text, language))), {*stems(question.text)}
-    numbers = {*filter(has_number, words(question.text))}
-    counted = (
-        _is_small(word) and stem(after, language) in asked for word, after in zip(left, [*left[1:], ""], strict=True)
-    )
-    kept = [word for word, counts_it in zip(left, counted, strict=True) if not (counts_it or word in numbers)]
-    return has_number(" ".join(word for word in kept if word not in stop_words(language)))
+    things = (word for word in content_words(question.text) if PRICE not in find_topics(fold(word), language))
+    asked = {stem(word, language) for word in things}
+    numbers = {*filter(has_number, words(question.text))} | stop_words(language)
+    left = _CLAUSES.split(without_times(without_counted(text, language)))
+    return any(has_number(" ".join({*_uncounted(words(each), asked, language)} - numbers)) for each in left)
+
+
+def _uncounted(found: Sequence[str], things: Set[str], language: str) -> list[str]:
+    """Return words without small numbers right before one of the things."""
+    following = zip(found, [*found[1:], ""], strict=False)
+    return [word for word, after in following if not (_is_small(word) and stem(after, language) in things)]
 
 
 def _is_small(word: str) -> bool:

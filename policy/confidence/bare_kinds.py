@@ -1,12 +1,15 @@
 """Whether a record that mentions a kind of thing says which one it is: "which car do I have?" (CONF-3).
 
 "The car needs a service" shares the question's word and tells no car. Of a text that has the kind's word without a
-modifier, without what follows it to say which, and without a name beside it, the answer can't be learned.
+modifier, without what follows it to say which ("a bike. It's a Brompton"), and without a name beside it, the answer
+can't be learned.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from recall_loop.policy.confidence.asked_properties import articles, auxiliaries
 from recall_loop.policy.confidence.told_properties import sentences_of
@@ -17,9 +20,15 @@ from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.time.time_expressions import without_times
-from recall_loop.text.words.languages import CHINESE, stop_words
+from recall_loop.text.words.languages import CHINESE, GERMAN, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import stems, text_language, words
+
+_CLAUSES = re.compile(r"[,;:，；：()]+|\s[-–—]+\s|[–—]")
+# A clause of no more words behind the noun adds what it is: "una bici, la roja".
+_ADDED = 2
+# An article and its noun open a clause: what follows them is rather a verb ("the school called").
+_OPENING = 2
 
 
 def leaves_open_which(question: AnalysedQuestion, text: str) -> bool:
@@ -31,18 +40,39 @@ def leaves_open_which(question: AnalysedQuestion, text: str) -> bool:
     noun = asked_noun(question.text, language) if question.asked is None and language != CHINESE else None
     if noun is None or text_language(text) != language or question.kind.stems_if_mentioned(text):
         return False
-    wanted = stem(noun, language)
-    told = [part for part in sentences_of(without_times(text)) if wanted in stems(part, language)]
-    return bool(told) and not any(_says_which(part, wanted, question) for part in told)
+    wanted, told = stem(noun, language), sentences_of(without_times(text))
+    places = [at for at, part in enumerate(told) if wanted in stems(part, language)]
+    return bool(places) and not any(_says_which(told[at], told[at + 1 : at + 2], wanted, question) for at in places)
 
 
-def _says_which(sentence: str, wanted: str, question: AnalysedQuestion) -> bool:
+def _says_which(sentence: str, following: Sequence[str], wanted: str, question: AnalysedQuestion) -> bool:
     language, asked = question.language, {*words(question.text)}
-    if any(not asked.issuperset(words(name)) for name in find_entities(sentence)):
+    if any(not asked.issuperset(words(name)) for part in (sentence, *following) for name in find_entities(part)):
+        return True
+    clauses = [words(clause) for part in (sentence, *following) for clause in _CLAUSES.split(part)]
+    with_noun = [at for at, clause in enumerate(clauses) if any(stem(word, language) == wanted for word in clause)]
+    if any(_adds_which(clause, question, asked) for clause in clauses[with_noun[0] + 1 :]):
         return True
     found = ["", *words(sentence), ""]
     places = [at for at, word in enumerate(found) if word and stem(word, language) == wanted]
-    return any(_is_modified(found, at, question, asked) for at in places)
+    if any(_is_modified(found, at, question, asked) for at in places):
+        return True
+    return language != GERMAN and any(_is_described(clauses[at], wanted, question, asked) for at in with_noun)
+
+
+def _adds_which(clause: Sequence[str], question: AnalysedQuestion, asked: set[str]) -> bool:
+    told = {*clause} - asked - stop_words(question.language)
+    return len(clause) <= _ADDED and len(told) == 1 and not has_first_person(" ".join(clause), question.language)
+
+
+def _is_described(clause: Sequence[str], wanted: str, question: AnalysedQuestion, asked: set[str]) -> bool:
+    """Tell whether a word right behind a noun that doesn't open its clause says which one: "tengo un coche rojo".
+
+    In German that may be a verb.
+    """
+    neutral = asked | stop_words(question.language)
+    behind = list(pairwise(clause))[_OPENING:]
+    return any(stem(word, question.language) == wanted and after not in neutral for word, after in behind)
 
 
 def _is_modified(found: Sequence[str], at: int, question: AnalysedQuestion, asked: set[str]) -> bool:

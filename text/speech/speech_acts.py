@@ -110,8 +110,8 @@ def _denied_knowledge(language: dict[str, list[str]]) -> str:
     )
     near = "[^,;:，；：]{0,40}"
     denied = rf"(?:{denial}){near}(?:{knowing}|{noun})|(?:{noun}){near}(?:{denial})"
-    untold = rf"(?:{denial}){near}(?:{told})"
-    return rf"(?=.*(?:{person})).*(?:{denied})|(?=.*(?:{addressed})).*(?:{untold})"
+    denied_of_listener = rf"(?:{addressed}){near}(?:{denial})|(?:{denial}){near}(?:{addressed})"
+    return rf"(?=.*(?:{person})).*(?:{denied})|.*(?:{denied_of_listener}){near}(?:{told})"
 
 
 def _acknowledging_han(data: dict[str, dict[str, list[str]]]) -> str:

@@ -57,6 +57,13 @@ def test_only_what_says_so_is_an_answer(question: str, mentioned: str, answer: s
         ("Which restaurant did we love?", "We loved the restaurant by the harbour."),
         ("Which herb can't I stand?", "The herb I can't stand is coriander."),
         ("Welche Linie nehme ich?", "Ich nehme immer die Linie 7."),
+        ("¿Qué coche tengo?", "Tengo un coche rojo."),
+        ("¿A qué escuela va Lena?", "Lena va a la escuela del barrio."),
+        ("Dans quelle école va Léa ?", "Léa va à l'école bilingue."),
+        ("В какую школу ходит Лена?", "Лена ходит в школу рядом с домом."),
+        ("Which school does Lena go to?", "Lena goes to the school next to the park."),
+        ("Which school does Lena go to?", "Lena goes to a school. It's called Oakwood."),
+        ("Welches Fahrrad habe ich gekauft?", "Ich habe ein Fahrrad gekauft, ein Klapprad."),
     ],
 )
 def test_a_modifier_an_owner_or_a_member_says_which(question: str, said: str) -> None:
@@ -70,3 +77,45 @@ def test_the_next_turn_may_say_which() -> None:
     with Memory() as memory:
         memory.add([{"role": "user", "content": text} for text in said], user_id="ada", conversation_id="c1")
         assert memory.recall("Which team won?", user_id="ada").confidence.label != "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("What time does choir start?", "Choir starts seven thirty."),
+        ("What time does choir start?", "Choir is 7-9."),
+        ("What time does choir start?", "Choir is from seven to nine."),
+        ("What time does choir start?", "Choir starts when school ends."),
+        ("Um wie viel Uhr ist der Chor?", "Der Chor fängt sieben an."),
+        ("¿A qué hora es el coro?", "El coro es a la una."),
+        ("¿A qué hora es el coro?", "El coro es de siete a nueve."),
+        ("À quelle heure est la chorale ?", "La chorale est en soirée."),
+        ("Во сколько хор?", "Хор с семи до девяти."),
+        ("Во сколько хор?", "Хор в полвосьмого."),
+        ("合唱团几点开始？", "合唱团放学后开始。"),
+        ("合唱团几点开始？", "合唱團七點半開始。"),
+    ],
+)
+def test_an_hour_is_told_in_many_words(question: str, said: str) -> None:
+    """Proves: CONF-3."""
+    assert label(question, said) != "low"
+
+
+@pytest.mark.parametrize("said", ["Our two kids sing in the choir.", "Choir has twenty members."])
+def test_a_number_that_counts_is_no_hour(said: str) -> None:
+    """Proves: CONF-3."""
+    assert label("What time does choir start?", said) == "low"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("How much is the rent?", "We pay 90 rent."),
+        ("What did the 24 chairs cost?", "The 24 chairs were 24 apiece."),
+        ("What did the chairs cost?", "That was 15, chairs included."),
+        ("How much did I pay for 2 tickets?", "I paid 40 for 2 tickets."),
+    ],
+)
+def test_a_number_that_counts_nothing_is_a_price(question: str, said: str) -> None:
+    """Proves: CONF-3."""
+    assert label(question, said) != "low"

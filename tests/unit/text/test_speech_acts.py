@@ -278,3 +278,32 @@ def test_a_request_to_forget_ends_where_something_else_is_told(text: str, stated
 def test_not_having_been_told_is_no_answer(text: str) -> None:
     """Proves: LIVE-2, OPEN-4."""
     assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.NON_ANSWER}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your password wasn't shared with anyone.",
+        "Your boss hasn't told the team yet.",
+        "You can't stand shared kitchens.",
+        "Ihr Mann hat nicht geschrieben.",
+        "Sie hat das Paket nicht geschickt.",
+        "Ana no ha escrito.",
+        "No te ha dado el dinero Marta.",
+        "Léa ne t'a pas donné la clé, elle est chez toi.",
+        "你不说法语。",
+        "你没有留胡子。",
+    ],
+)
+def test_an_assistant_tells_what_others_have_not_said(text):
+    """Only that the listener never told it says that there is no answer. Proves: LIVE-1."""
+    assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.STATEMENT}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["You never mentioned that.", "Du hast das nie erwähnt.", "No mencionaste el código.", "Ты не сказал, какой код."],
+)
+def test_an_assistant_says_that_it_was_not_told(text):
+    """Proves: LIVE-1."""
+    assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.NON_ANSWER}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 
 from recall_loop import Memory
+from recall_loop.policy.confidence.asked_properties import without_counted
 from recall_loop.policy.question.amounts import states_amount
 from recall_loop.state.types import ConfidenceLabel
 
@@ -152,3 +155,10 @@ def test_words_of_quantity_and_times_state_an_amount(text):
 def test_other_statements_have_no_amount(text):
     """Proves: CONF-3."""
     assert not states_amount(text)
+
+
+def test_a_long_row_of_digits_is_read_at_once():
+    """It took a minute of 20,000 digits. Proves: CONF-3."""
+    start = perf_counter()
+    assert without_counted("1" * 20_000, "en").strip() == "1" * 20_000
+    assert perf_counter() - start < 1
