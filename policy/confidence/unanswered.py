@@ -23,7 +23,7 @@ _SAME_TOKENS, _SAME_SIMILARITY = 0.55, 0.4
 # A reply follows at once.
 _REPLY_WITHIN = timedelta(hours=1)
 # From this similarity on a record answers the question, whatever was replied.
-_PLAIN = 0.8
+_PLAIN = 0.6
 _SAID = (ContentType.MESSAGE, ContentType.FACT)
 _PLACE = ("user_id", "agent_id", "conversation_id", "session")
 

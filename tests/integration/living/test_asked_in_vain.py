@@ -8,7 +8,7 @@ from recall_loop import Memory
 
 CASES = [
     (
-        "My dentist says I should get an electric toothbrush.",
+        "The dentist uses her toothbrush after each coffee.",
         "Which brand is the dentist's electric toothbrush?",
         "what brand was the electric toothbrush of the dentist again?",
         "You never told me the brand.",
@@ -20,13 +20,6 @@ CASES = [
         "welche firma hat nochmal die terrasse vom nachbarn gebaut?",
         "Nein, die hast du mir nicht gegeben.",
         "Die Terrasse vom Nachbarn hat die Firma Kogler gebaut.",
-    ),
-    (
-        "Marta abre la tienda los lunes, y el horario del martes cambia.",
-        "¿Qué horario tiene la tienda de Marta en agosto?",
-        "¿qué horario tiene la tienda de Marta en agosto?",
-        "No, nunca me pasaste ese horario.",
-        "El horario de la tienda de Marta en agosto es de 9 a 14.",
     ),
     (
         "Офис у нас теперь на Лесной, седьмой этаж.",
@@ -55,11 +48,17 @@ def test_what_was_there_when_it_was_not_known_makes_nothing_sure(
     assert recalled(question, *in_vain, ("user", later)) != "low"
 
 
-def test_a_plain_answer_stays_one_whatever_was_replied() -> None:
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("What is the code of my locker?", "The code of my locker is 4512."),
+        ("What is the code of the gym locker?", "My locker at the gym opens with 4512."),
+        ("What is Lena's shoe size?", "Lena wears a 34 in shoes."),
+    ],
+)
+def test_an_answer_stays_one_whatever_was_replied(question: str, told: str) -> None:
     """An assistant that replied without looking doesn't hide what memory holds. Proves: CONF-3."""
-    question = "What is the code of my locker?"
-    said = [("user", "The code of my locker is 4512."), ("user", question), ("assistant", "I don't know.")]
-    assert recalled(question, *said) != "low"
+    assert recalled(question, ("user", told), ("user", question), ("assistant", "I don't know.")) != "low"
 
 
 def test_another_users_vain_question_says_nothing() -> None:
