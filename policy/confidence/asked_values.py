@@ -7,13 +7,13 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 
 from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, has_money, without_counted
 from recall_loop.policy.confidence.bare_kinds import leaves_open_which
 from recall_loop.policy.confidence.told_properties import (
     asked_of,
+    clauses_of,
     is_about,
     property_of,
     telling_property,
@@ -42,7 +42,6 @@ _CAPITALISED = frozenset({"en", "de", "es", "fr", "ru"})
 _SHORT_REPLY = 6
 # Numbers of so many digits may count things; a longer one before a word of the question is its price ("900 rent").
 _SMALL_DIGITS = 2
-_CLAUSES = re.compile(r"[,;:()]\s|[，；：]|\s[-–—]+\s")
 _TOLD_BY_THEIR_WORDS = frozenset({AskedProperty.AGE, AskedProperty.CLOCK})
 _PLACES = frozenset({"=residence", "=work"})
 
@@ -161,7 +160,7 @@ def _tells_price(text: str, question: AnalysedQuestion) -> bool:
     things = (word for word in content_words(question.text) if PRICE not in find_topics(fold(word), language))
     asked = {stem(word, language) for word in things}
     numbers = {*filter(has_number, words(question.text))} | stop_words(language)
-    left = _CLAUSES.split(without_times(without_counted(text, language)))
+    left = clauses_of(without_times(without_counted(text, language)))
     return any(has_number(" ".join({*_uncounted(words(each), asked, language)} - numbers)) for each in left)
 
 

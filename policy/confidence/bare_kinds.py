@@ -7,12 +7,11 @@ can't be learned.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from recall_loop.policy.confidence.asked_properties import articles, auxiliaries
-from recall_loop.policy.confidence.told_properties import sentences_of
+from recall_loop.policy.confidence.told_properties import clauses_of, sentences_of
 from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.question.amounts import has_number
 from recall_loop.policy.question.asked_kinds import asked_noun
@@ -24,7 +23,6 @@ from recall_loop.text.words.languages import CHINESE, GERMAN, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import stems, text_language, words
 
-_CLAUSES = re.compile(r"[,;:，；：()]+|\s[-–—]+\s|[–—]")
 # A clause of no more words behind the noun adds what it is: "una bici, la roja".
 _ADDED = 2
 # An article and its noun open a clause: what follows them is rather a verb ("the school called").
@@ -49,9 +47,9 @@ def _says_which(sentence: str, following: Sequence[str], wanted: str, question: 
     language, asked = question.language, {*words(question.text)}
     if any(not asked.issuperset(words(name)) for part in (sentence, *following) for name in find_entities(part)):
         return True
-    clauses = [words(clause) for part in (sentence, *following) for clause in _CLAUSES.split(part)]
+    clauses = [words(clause) for part in (sentence, *following) for clause in clauses_of(part)]
     with_noun = [at for at, clause in enumerate(clauses) if any(stem(word, language) == wanted for word in clause)]
-    if any(_adds_which(clause, question, asked) for clause in clauses[with_noun[0] + 1 :]):
+    if any(_adds_which(clause, question, asked) for clause in clauses[min(with_noun, default=len(clauses)) + 1 :]):
         return True
     found = ["", *words(sentence), ""]
     places = [at for at, word in enumerate(found) if word and stem(word, language) == wanted]

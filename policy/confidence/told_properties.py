@@ -36,6 +36,7 @@ from recall_loop.text.words.tokens import content_words, stems, text_language, w
 
 # A full stop behind a short word or a number ends no sentence.
 _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
+_CLAUSES = re.compile(r"[,;:()]\s|[，；：]|\s[-–—]+\s")
 # What stands behind it is about somebody else: "Jules 9 ans ; Ninon 5 ans".
 _PARTS = re.compile(r"[;；]")
 # Words from what is asked for to its name: "our cat, an old grey one, is called Tom".
@@ -187,6 +188,11 @@ def _tells_of_in(wanted: AskedProperty, question: AnalysedQuestion, subject: Set
 def sentences_of(text: str) -> list[str]:
     """Return the sentences of a text, without their marks."""
     return [part for part in _SENTENCES.split(text) if part.strip()]
+
+
+def clauses_of(text: str) -> list[str]:
+    """Return the parts of a sentence between commas, colons, brackets and dashes."""
+    return _CLAUSES.split(text)
 
 
 def _only_refers(sentence: str, language: str) -> bool:

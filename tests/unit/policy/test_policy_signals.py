@@ -87,7 +87,7 @@ def test_what_only_a_model_asked_for_is_not_like_the_question():
         assert confidence_signals(found, BOAT, 1.0)["told_alike"] == expected, at
 
 
-def test_likeness_counts_as_far_as_the_named_tell_it_of_themselves():
+def test_similarity_counts_as_far_as_named_people_say_it_about_themselves():
     """Proves: CONF-4."""
     you = "You moored the yellow boat."
     found = confidence_signals(facts((TEXT, 0.8, "Tove"), (TEXT, 0.6, "Ruben"), (you, 0.9, "Tove")), BOAT, 1.0)
