@@ -169,7 +169,7 @@ def test_readers_use_what_the_writer_made_and_outlive_its_end(folder: Path) -> N
 
 def test_a_selection_that_is_known_follows_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what changed is looked at, one row at a time. Proves: API-4, SEARCH-3."""
-    monkeypatch.setattr(tenant_cache, "_LEAST_DIRTY", 1000)
+    monkeypatch.setattr(tenant_cache, "_MIN_DIRTY", 1000)
     with opened(folder, indexed_attributes=["team"]) as store:
         reds = set(ids(store))
         store.upsert([fact(1, team="red"), fact(3, team="blue")], tenant="mine")

@@ -239,7 +239,7 @@ def test_the_command_line_asks_for_history(tmp_path, capsys):
     assert ids("--include-superseded") == {"f1": "f2", "f2": "f3", "f3": None}
     assert ids("--as-of", "2024-02-01T00:00:00Z") == {"f1": "f2"}
     assert main([*asked, "--as-of", "spring"]) == 2
-    assert "as_of" in capsys.readouterr().err
+    assert "--as-of" in capsys.readouterr().err
 
 
 def test_the_command_line_shows_that_a_fact_has_ended(tmp_path, capsys):
