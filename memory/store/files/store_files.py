@@ -108,12 +108,15 @@ class WriterLock:
     """Held from construction until `release`, or until the process ends, however it ends.
 
     Raises:
-        StoreLockedError: somebody else writes this store; says which process, at once.
+        StoreLockedError: somebody else writes this store; says which process, at once. Or the folder was just removed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_FILE
-        self._stream: BinaryIO = open(self._path, "a+b", buffering=0)  # noqa: SIM115  # held for the store's life
+        try:
+            self._stream: BinaryIO = open(self._path, "a+b", buffering=0)  # noqa: SIM115  # held for the store's life
+        except FileNotFoundError as error:  # as by a restore: who waits tries the folder that comes in its place
+            raise StoreLockedError(f"{folder}: the folder was removed while it was being opened") from error
         try:
             _acquire_soon(self._stream)
             if not self.is_in_place():
