@@ -34,10 +34,10 @@ _PAUSE_SECONDS, _LONGEST_WAIT = 0.02, 86_400
 
 
 def check_wait_seconds(given: object) -> float:
-    """Return for how long to wait for a folder.
+    """Return a valid number of seconds to wait for a folder.
 
     Raises:
-        InvalidInputError: it is no number from 0 to 86,400.
+        InvalidInputError: it isn't a number from 0 to 86,400.
     """
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= _LONGEST_WAIT:
         raise InvalidInputError("wait_seconds", given, f"a number from 0 to {_LONGEST_WAIT:,}")
@@ -55,7 +55,7 @@ def open_as(kind: type[_S], place: Path | str, embedder: Embedder, how: OpenOpti
                 raise
             if time.monotonic() >= end:
                 raise StoreLockedError(f"{error} (still after {how.wait_seconds:g} s)") from error
-        # With nothing in hand: who closes it here needs its turn, and another folder may come to its place.
+        # Sleep without holding the folder's turn, which closing its store in this process takes.
         time.sleep(_PAUSE_SECONDS)
 
 

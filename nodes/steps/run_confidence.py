@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from recall_loop.policy.confidence.confidence_score import (
     should_abstain,
 )
 from recall_loop.policy.confidence.confidence_signals import SIGNAL_DEPTH, confidence_signals
-from recall_loop.policy.confidence.unanswered import last_unanswered, was_unanswered
+from recall_loop.policy.confidence.unanswered import Moment, last_unanswered, was_unanswered
 from recall_loop.policy.evidence.coverage import compute_coverage
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.agent_state import AgentState
@@ -36,8 +36,8 @@ def measure_confidence(
 
     Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
     """
-    entries = state["evidence_pool"].values()
-    ranked = _evidence(ranked, run, entries)
+    unanswered = {} if run.question.about_questions else last_unanswered(state["evidence_pool"].values())
+    ranked = _evidence(ranked, run, unanswered)
     parts = confidence_components(
         ConfidenceInputs(
             ranked=ranked,
@@ -49,7 +49,7 @@ def measure_confidence(
     )
     examined = ranked
     if run.settings.max_facts < SIGNAL_DEPTH:
-        examined = _evidence(select_facts(state, run, SIGNAL_DEPTH), run, entries)
+        examined = _evidence(select_facts(state, run, SIGNAL_DEPTH), run, unanswered)
     first = [run.supported_facets(item.entry) for item in examined[:1]]
     signals = confidence_signals(examined, run.question, compute_coverage(state["facets"], first).best_single)
     raw = compute_confidence_score(parts)
@@ -73,17 +73,17 @@ def measure_confidence(
     return figures, abstains
 
 
-def _evidence(ranked: Sequence[RankedEntry], run: RunContext, entries: Collection[PoolEntry]) -> list[RankedEntry]:
-    """Return the facts that state what may be asked for, with only that: nothing else makes a result surer (LIVE-2).
+def _evidence(
+    ranked: Sequence[RankedEntry], run: RunContext, unanswered: Mapping[str | None, Moment]
+) -> list[RankedEntry]:
+    """Return the facts that state a possible answer, reduced to that; nothing else raises the confidence (LIVE-2).
 
-    What was found by an event of somebody else's counts for less: asked where I live, "my sister moved" is no answer.
-    Nor is what memory held when the same was asked in vain; `entries` are the pool.
+    A record found by an event in somebody else's life counts for less: "my sister moved" doesn't answer where I live.
+    What memory held when the same question last went `unanswered` doesn't count unless it matches plainly.
     """
     of_another = {item.id for item in ranked if run.is_about_another(item.entry)}
     stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
-    if not run.question.about_questions:
-        moments = last_unanswered(entries)
-        stating = [item for item in stating if not was_unanswered(item.entry, moments)]
+    stating = [item for item in stating if not was_unanswered(item.entry, unanswered)]
     told = may_answer(run.question, stating, of_another)
     return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
 

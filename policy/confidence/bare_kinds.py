@@ -1,8 +1,7 @@
 """Whether a record that mentions a kind of thing says which one it is: "which car do I have?" (CONF-3).
 
-"The car needs a service" shares the question's word and tells no car. Of a text that has the kind's word without a
-modifier, without what follows it to say which ("a bike. It's a Brompton"), and without a name beside it, the answer
-can't be learned.
+"The car needs a service" shares the question's word but doesn't say which car. A mention answers such a question if it
+has a modifier, a name nearby, or something after it that identifies the thing ("a bike. It's a Brompton").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether the same question was asked before in vain: what had been said by then hardly answers it (LIVE-1, CONF-3).
+"""Whether the user asked the same question before and got no answer (LIVE-1, CONF-3).
 
-"You haven't told me the code", an assistant replied in March. What was said before that is no likely answer to the
-same question in May; what was said since then may be one.
+If an assistant replied "you haven't told me the code" in March, what was said before that is an unlikely answer to the
+same question in May; what was said since may be one.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from recall_loop.text.speech.speech_acts import find_speech_acts, speech_acts
 
 Moment = tuple[datetime, int]
 
-# Mean token match and similarity from which an earlier question asks for the same, measured on questions that were
-# asked again in other words, against other questions of the same conversations.
+# Minimum mean token match and similarity for two questions to be the same, measured on questions asked again in other
+# words, against other questions of the same conversations.
 _SAME_TOKENS, _SAME_SIMILARITY = 0.55, 0.4
 # A reply follows at once.
 _REPLY_WITHIN = timedelta(hours=1)
-# From this similarity on a record answers the question, whatever was replied.
+# A record at least this similar may be the answer, whatever the assistant replied.
 _PLAIN = 0.6
 _SAID = (ContentType.MESSAGE, ContentType.FACT)
 _PLACE = ("user_id", "agent_id", "conversation_id", "session")
 
 
 def last_unanswered(entries: Iterable[PoolEntry]) -> dict[str | None, Moment]:
-    """Return by user when they last asked the same and were told that it isn't known; {} where nobody did.
+    """Return for each user when they last asked the same and were told that it isn't known.
 
     The reply is the next message of the same conversation that the pool holds, within an hour.
     """
@@ -43,9 +43,9 @@ def last_unanswered(entries: Iterable[PoolEntry]) -> dict[str | None, Moment]:
 
 
 def was_unanswered(entry: PoolEntry, moments: Mapping[str | None, Moment]) -> bool:
-    """Tell whether a message or fact was there when its user last asked in vain, and isn't plainly the answer.
+    """Tell whether a message or fact already existed when its user last got no answer, and matches only weakly.
 
-    `moments` are from `last_unanswered`. An assistant may have replied without looking: what is very similar stays.
+    `moments` are from `last_unanswered`. An assistant may have replied without searching, so close matches stay.
     """
     record = entry["record"]
     moment = moments.get(record.get("user_id"))
