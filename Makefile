@@ -86,8 +86,9 @@ confidence: setup  ## Fit confidence and the relevance of facts on the runs of `
 	  --method 'logistic, components, what matches the question, and breadth' --attributed build/attributed.json \
 	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
-corrections: setup  ## Fit what tells a correction from another statement on ../shared/data/train
+corrections: setup  ## Fit what tells a correction or a renewal from another statement, on ../shared/data/train and lives
 	$(PYTHON) benchmarks/weights/corrections/fit_corrections.py -o policy/facts/correction_weights.json $(CORRECTIONS)
+	$(PYTHON) benchmarks/weights/corrections/fit_renewals.py -o policy/evidence/renewal_weights.json
 
 tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o FILE' (docs/tuning.md)
 	$(PYTHON) -m pip install -q torch onnx

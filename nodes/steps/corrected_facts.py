@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_latest_first
+from recall_loop.policy.confidence.asked_values import holds_asked_kind
+from recall_loop.policy.confidence.told_properties import property_of
+from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_renewal_first
+from recall_loop.policy.evidence.later_statements import Matter
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.corrections import question_terms
 from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
@@ -27,11 +32,18 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     found = [item for item in run.ranked(state) if item.id not in folded]
     moment = asked_moment(run.question, run.reference_time, datetime.now(UTC))
     try:
-        ordered = order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
+        rarity = _rarity(ranked, run)
+        ordered = order_corrections(ranked, found, run.question, moment, rarity)
+        return put_renewal_first(ordered, run.question, moment, _matter(run, rarity))
     except StoreError as error:
         log_failure(_log, "corrections not looked for", error)
         return ranked
-    return put_latest_first(ordered, run.question, moment, run.is_evidence)
+
+
+def _matter(run: RunContext, rarity: Rarity) -> Matter:
+    asks_kind = run.question.asked is not None or property_of(run.question) is not None
+    holds_kind = partial(holds_asked_kind, run.question)
+    return Matter(question_terms(run.question.text), asks_kind, run.is_evidence, holds_kind, rarity)
 
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:

@@ -8,11 +8,11 @@ then is not out of date. What somebody else said after a correction and merely c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from recall_loop.policy.evidence.later_statements import LaterStatements, latest_on_matter
+from recall_loop.policy.evidence.later_statements import LaterStatements, Matter, find_renewal, renewal_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
@@ -78,7 +78,7 @@ def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:
     """Return the words of the best entries' statements that the question may be about; their rarity is needed."""
     asked = question_terms(question)
     texts = [first_person_text(item.entry["record"]) for item in ranked[:CORRECTED_DEPTH] if item.kind in _KINDS]
-    return frozenset(
+    return renewal_terms(ranked).union(
         term for text in texts for statement in relevant_statements(text, asked) for term in statement.terms
     )
 
@@ -114,23 +114,20 @@ def order_corrections(
     return _newer_first(ranked, everything, found, repeats) if found else list(ranked)
 
 
-def put_latest_first(
-    ordered: list[RankedEntry],
-    question: AnalysedQuestion,
-    moment: AskedMoment,
-    is_evidence: Callable[[PoolEntry], bool],
+def put_renewal_first(
+    ordered: list[RankedEntry], question: AnalysedQuestion, moment: AskedMoment, matter: Matter
 ) -> list[RankedEntry]:
-    """Put what was said latest about the first entry's matter before it, where the question asks how things are now.
+    """Put what renews the first entry before it, where the question asks how things are now.
 
     Args:
         ordered: what `order_corrections` returned.
         question: the question; one for a list has several answers, in any order.
         moment: the moment that it asks about.
-        is_evidence: tells whether an entry may be evidence: what only asks the same again isn't.
+        matter: what it is about.
     """
     if moment.past or moment.until is not None or question.listed is not None:
         return ordered
-    latest = latest_on_matter(ordered, question_terms(question.text), is_evidence)
+    latest = find_renewal(ordered, matter)
     if latest is None:
         return ordered
     return [_raised(latest, ordered[0]), *(item for item in ordered if item.id != latest.id)]

@@ -1,13 +1,16 @@
-"""Later statements that may correct one, by the same speaker or somebody else (LIVE-4)."""
+"""Later statements that may correct or renew one, by the same speaker or somebody else (LIVE-4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.corrections import (
+    ASKED_VALUE,
+    LONGEST_NEWER,
     Correction,
     has_no_end,
     may_be_correction,
@@ -17,49 +20,143 @@ from recall_loop.policy.facts.corrections import (
 )
 from recall_loop.policy.facts.corrections_by_others import correction_by_another, same_conversation
 from recall_loop.policy.facts.rarity import Rarity
+from recall_loop.policy.facts.statement_similarity import common_words, same_matter
+from recall_loop.policy.facts.subjects import same_owner
 from recall_loop.policy.facts.supersession import said_at
-from recall_loop.policy.facts.wording import Statement
+from recall_loop.policy.facts.wording import Statement, read_statements
+from recall_loop.policy.logistic import shipped_model
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role
 
 LIKELY_DEPTH = 2
 """How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
-MATTER_DEPTH, MATTER_SIMILARITY = 3, 0.7
-"""Among so many of the best entries a later one that is nearly as similar to the request, to this share, goes first."""
+RENEWAL_DEPTH = 10
+"""Among how many of the best entries one is looked for that renews the first one."""
+RENEWAL_WEIGHTS = "renewal_weights.json"
+_MAX_SHARED = 4.0
+# Share of the longer statement's words, in the same order, from which two read alike.
+_ALIKE = 0.6
 
 
-def latest_on_matter(
-    ranked: Sequence[RankedEntry], asked: frozenset[str], is_evidence: Callable[[PoolEntry], bool]
-) -> RankedEntry | None:
-    """Return what a user said latest about the matter of the first message, on a later day; None if that is the latest.
+@dataclass(frozen=True)
+class Matter:
+    """What a question is about, as far as it decides which of two statements holds now.
 
-    Which of two such statements answers better is a matter of chance, and what holds now is more likely the later one.
-    It has to share as many words with the question, whose terms are `asked`, as the first one does, and at least one.
-    Of other kinds than messages a document isn't renewed by what somebody says, and facts have ends of their own.
+    Attributes:
+        terms: its content words (`question_terms`).
+        asks_kind: whether it asks for a kind of answer: a time, a number, a name, a property.
+        is_evidence: tells whether an entry may be evidence: what only asks the same again isn't.
+        holds_kind: tells whether an entry has what that kind of question asks for.
+        rarity: how rare a word is.
     """
-    if not ranked or ranked[0].kind != ContentType.MESSAGE:
-        return None
-    first, shared = ranked[0], _shared_terms(ranked[0], asked)
-    if not shared:
-        return None
-    latest, least = first, MATTER_SIMILARITY * first.entry["similarity"]
-    for item in ranked[1:MATTER_DEPTH]:
-        near = item.entry["similarity"] >= least and _may_follow(item, first) and is_evidence(item.entry)
-        if near and _day(item) > _day(latest) and _shared_terms(item, asked) >= shared:
-            latest = item
-    return None if latest is first else latest
+
+    terms: frozenset[str]
+    asks_kind: bool
+    is_evidence: Callable[[PoolEntry], bool]
+    holds_kind: Callable[[PoolEntry], bool]
+    rarity: Rarity
 
 
-def _shared_terms(item: RankedEntry, asked: frozenset[str]) -> int:
-    told = relevant_statements(item.entry["record"]["text"], asked) if _day(item) else ()
-    return len(asked & frozenset[str]().union(*(statement.terms for statement in told)))
+def find_renewal(ranked: Sequence[RankedEntry], matter: Matter) -> RankedEntry | None:
+    """Return what a user said on a later day that renews the first message; None if nothing does.
+
+    People seldom say that something has changed: they say how it is now, often with few words in common. A logistic
+    regression decides (`benchmarks/weights/corrections/fit_renewals.py`). Of other kinds than messages a document isn't
+    renewed by what somebody says, and facts have ends of their own.
+    """
+    model = shipped_model("recall_loop.policy.evidence", RENEWAL_WEIGHTS)
+    rated = [(model.margin(features), -at, item) for at, item, features in renewal_features(ranked, matter)]
+    margin, _, best = max(rated, key=lambda each: each[:2], default=(0.0, 0, None))
+    return best if margin > 0.0 else None
+
+
+def renewal_features(
+    ranked: Sequence[RankedEntry], matter: Matter
+) -> Iterator[tuple[int, RankedEntry, dict[str, float]]]:
+    """Yield what may renew the first message: its rank below that one, the entry, and the features of the pair."""
+    first = ranked[0] if ranked else None
+    if first is None or first.kind != ContentType.MESSAGE or not _day(first):
+        return
+    may = [
+        (at, item)
+        for at, item in enumerate(ranked[1:RENEWAL_DEPTH], 1)
+        if _may_follow(item, first) and _day(item) > _day(first) and matter.is_evidence(item.entry)
+    ]
+    older = _Contents(first)
+    for at, item in may:
+        newer = _Contents(item)
+        common = _shared(older, newer, matter) or not matter.terms.isdisjoint(newer.words | newer.topics)
+        if common and not _is_about_another(older, newer, matter):
+            yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter)}
+
+
+def _similarities(first: RankedEntry, later: RankedEntry) -> dict[str, float]:
+    return {
+        "similarity": first.entry["similarity"],
+        "similarity_later": later.entry["similarity"],
+        "score_gap": later.score - first.score,
+        "by_user": float(first.entry["record"].get("role") == Role.USER),
+    }
+
+
+def _contents(older: _Contents, newer: _Contents, matter: Matter) -> dict[str, float]:
+    return {
+        "asks_kind": float(matter.asks_kind),
+        "both_hold_kind": float(matter.asks_kind and all(matter.holds_kind(each.entry) for each in (older, newer))),
+        "shared": min(sum(map(matter.rarity, sorted(_shared(older, newer, matter)))), _MAX_SHARED),
+        "asked_more": float(_count_asked(newer, matter) - _count_asked(older, matter)),
+        "change": float(any(each.marks for each in newer.statements)),
+        "new_number": float(bool(older.numbers and newer.numbers - older.numbers)),
+    }
+
+
+class _Contents:
+    """The words, topics and numbers of an entry's statements."""
+
+    def __init__(self, item: RankedEntry) -> None:
+        self.entry = item.entry
+        self.statements = read_statements(self.entry["record"]["text"][:LONGEST_NEWER])
+        self.words = frozenset[str]().union(*(each.terms - each.topics for each in self.statements))
+        self.topics = frozenset[str]().union(*(each.topics for each in self.statements))
+        self.numbers = frozenset[str]().union(*(each.numbers for each in self.statements))
+
+
+def _shared(older: _Contents, newer: _Contents, matter: Matter) -> frozenset[str]:
+    """Return what both have in common: words, and the topics of the question."""
+    return (older.words & newer.words) | (older.topics & newer.topics & matter.terms)
+
+
+def _is_about_another(older: _Contents, newer: _Contents, matter: Matter) -> bool:
+    """Tell whether the newer text says the same of another thing: "Rufus gets 20 g", "Mina gets 35 g"."""
+    asked = frozenset(term.removeprefix(ASKED_VALUE) for term in matter.terms)
+    return any(
+        not same_owner(first, second) or (_read_alike(first, second) and not same_matter(first, second, asked))
+        for first in older.statements
+        for second in newer.statements
+        if not first.terms.isdisjoint(second.terms)
+    )
+
+
+def _read_alike(first: Statement, second: Statement) -> bool:
+    return common_words(first.tokens, second.tokens) >= _ALIKE * max(len(first.tokens), len(second.tokens))
+
+
+def _count_asked(contents: _Contents, matter: Matter) -> int:
+    return len((contents.words | contents.topics) & matter.terms)
+
+
+def renewal_terms(ranked: Sequence[RankedEntry]) -> frozenset[str]:
+    """Return the words of the best messages that their renewals may share; their rarity is needed."""
+    messages = (item for item in ranked[:RENEWAL_DEPTH] if item.kind == ContentType.MESSAGE)
+    return frozenset[str]().union(*(_Contents(item).words for item in messages))
 
 
 def _may_follow(item: RankedEntry, first: RankedEntry) -> bool:
     record, before = item.entry["record"], first.entry["record"]
     outdated = record.get("superseded_by_hint") or record.get("superseded_by")
     same_speaker = before.get("role") != Role.USER or speaker_key(record) == speaker_key(before)
-    return record.get("role") == Role.USER and same_speaker and not outdated
+    of_user = item.kind == ContentType.MESSAGE and record.get("role") == Role.USER
+    return of_user and same_speaker and not outdated
 
 
 def _day(item: RankedEntry) -> str:

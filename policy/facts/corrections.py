@@ -22,7 +22,6 @@ from recall_loop.policy.facts.rarity import Rarity, affects_same_property
 from recall_loop.policy.facts.statement_similarity import (
     MAX_WORDS,
     PLAIN_WORDS,
-    default_model,
     has_frame,
     pair_features,
     same_label,
@@ -39,6 +38,7 @@ from recall_loop.policy.facts.subjects import (
 )
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
+from recall_loop.policy.logistic import LogisticModel, shipped_model
 from recall_loop.state.types import SpeechAct
 from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.speech_acts import speech_acts
@@ -52,7 +52,7 @@ _SPEAKER_FIELDS = ("kind", "role", "user_id", "agent_id")
 _SUBJECT_WORDS, _SHORT = 3, 3
 # A single letter is mostly a unit: 20p and 22p have nothing in common.
 _UNIT = re.compile(r"[a-z\u00df-\u00ff\u0430-\u044f]")
-_ASKED_VALUE = "#"
+ASKED_VALUE = "#"
 """Prefix of the numbers and names of a question among its terms."""
 
 
@@ -89,8 +89,12 @@ def surest_correction(
 
 def _margin(older: Statement, newer: Statement, question: frozenset[str], rarity: Rarity) -> float:
     """Return the log-odds above the threshold; a denial of the older value always has at least `_DENIED`."""
-    margin = default_model().margin(pair_features(older, newer, without_values(question), rarity))
+    margin = _model().margin(pair_features(older, newer, without_values(question), rarity))
     return max(margin, _DENIED) if denies_value(older, newer) else margin
+
+
+def _model() -> LogisticModel:
+    return shipped_model("recall_loop.policy.facts", "correction_weights.json")
 
 
 def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
@@ -114,7 +118,7 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
 def _lacks_asked_value(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     """Tell whether the older statement begins with a value of the question that the newer one lacks."""
     opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
-    return not {_ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question)
+    return not {ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question)
 
 
 def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
@@ -124,7 +128,7 @@ def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) 
         return False
     if newer.dates and not older.dates and (PRICE in older.topics or not older.numbers):
         return False  # "the library is by the bridge", "the library is open on Tuesdays"
-    asked = frozenset(term.removeprefix(_ASKED_VALUE) for term in question)
+    asked = frozenset(term.removeprefix(ASKED_VALUE) for term in question)
     if not has_frame(older, newer) or not same_matter(older, newer, asked):
         return False
     if not (older.text.isascii() and newer.text.isascii()):
@@ -145,7 +149,7 @@ def both_state(older: Statement, newer: Statement) -> bool:
 def question_terms(question: str) -> frozenset[str]:
     """Return the content words of a question, in the form of `Statement.terms`, and its numbers and names."""
     read = read_statements(question)
-    values = frozenset(_ASKED_VALUE + value for statement in read for value in _values(statement))
+    values = frozenset(ASKED_VALUE + value for statement in read for value in _values(statement))
     return values.union(*(statement.terms for statement in read))
 
 
@@ -261,7 +265,7 @@ def comparable_pairs(older: Sequence[Statement], newer: str) -> list[tuple[State
 @lru_cache(maxsize=64)
 def without_values(question: frozenset[str]) -> frozenset[str]:
     """Return the terms of a question without its numbers and names."""
-    return frozenset(term for term in question if not term.startswith(_ASKED_VALUE))
+    return frozenset(term for term in question if not term.startswith(ASKED_VALUE))
 
 
 def _comparable(older: Statement, newer: Statement) -> bool:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from itertools import takewhile
 
 from recall_loop.policy.facts.change_words import function_words, place_words
@@ -252,24 +249,3 @@ def worded_alike(older: tuple[str, ...], newer: tuple[str, ...]) -> bool:
     if min(sum(map(in_both.__contains__, older)), sum(map(in_both.__contains__, newer))) < least:
         return False
     return common_words(older, newer) >= least
-
-
-@dataclass(frozen=True)
-class CorrectionModel:
-    """A logistic regression: weights of features, an intercept, and the log-odds from which a pair is a correction."""
-
-    weights: Mapping[str, float]
-    intercept: float
-    threshold: float
-
-    def margin(self, features: Mapping[str, float]) -> float:
-        """Return the log-odds above the threshold; positive = a correction."""
-        return self.intercept - self.threshold + sum(self.weights[name] * value for name, value in features.items())
-
-
-@cache
-def default_model() -> CorrectionModel:
-    """Return the model that ships."""
-    text = files("recall_loop.policy.facts").joinpath("correction_weights.json").read_text(encoding="utf-8")
-    fields = json.loads(text)
-    return CorrectionModel(fields["weights"], fields["intercept"], fields["threshold"])

@@ -1,0 +1,29 @@
+"""Logistic regressions whose weights ship as JSON beside the module that uses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """A logistic regression: weights of features, an intercept, and the log-odds from which the answer is yes."""
+
+    weights: Mapping[str, float]
+    intercept: float
+    threshold: float
+
+    def margin(self, features: Mapping[str, float]) -> float:
+        """Return the log-odds above the threshold; positive = yes."""
+        return self.intercept - self.threshold + sum(self.weights[name] * value for name, value in features.items())
+
+
+@cache
+def shipped_model(package: str, file: str) -> LogisticModel:
+    """Return the model of a file in a package: `weights` by feature, `intercept` and `threshold`."""
+    fields = json.loads(files(package).joinpath(file).read_text(encoding="utf-8"))
+    return LogisticModel(fields["weights"], fields["intercept"], fields["threshold"])
