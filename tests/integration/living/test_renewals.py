@@ -1,4 +1,4 @@
-"""Renewals (LIVE-4): what a user says later about the same matter comes first, though it doesn't say that it changed."""
+"""Renewals (LIVE-4): what a user says later about the same matter comes first, without a word that it changed."""
 
 from __future__ import annotations
 
