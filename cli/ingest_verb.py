@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _show_all(files: FileRun, paths: Sequence[Path], format_name: str, owner: FileOwner) -> bool:
     """Show what ingest would do with each file; return whether items would be rejected."""
-    from recall_loop.cli.core.ingest_preview import show_preview
+    from recall_loop.cli.core.ingest_files import show_preview
 
     previews = files.read_each(paths, lambda path: show_preview(path, format_name, owner))
     files.close(len(previews))

@@ -180,7 +180,7 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
-    from recall_loop.cli.core.option_errors import named_by_option
+    from recall_loop.cli.core.common import named_by_option
     from recall_loop.state.errors import InvalidInputError
 
     try:

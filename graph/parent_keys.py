@@ -34,7 +34,6 @@ from recall_loop.nodes.runtime.inputs import chat_messages
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, invalid_input
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.schemas.schema_words import JsonSchema
 
 KeyNames = Mapping[str, str] | Collection[str]
 _MESSAGES = "messages"
@@ -294,6 +293,4 @@ def _checked_messages(theirs: str, value: Any, *, fields_too: bool = False) -> A
     return value
 
 
-@cache
-def _request_schema() -> JsonSchema:
-    return RetrieveRequest.model_json_schema()
+_request_schema = cache(RetrieveRequest.model_json_schema)

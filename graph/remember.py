@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
@@ -30,9 +30,6 @@ from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import Identifier, Role
-
-if TYPE_CHECKING:
-    pass
 
 # The facts' counters as the node returns them, under the extraction's own names.
 _FACT_COUNTS = {

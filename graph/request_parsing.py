@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from recall_loop.memory.intake.conversations.additions import is_one_message
 from recall_loop.memory.parsing.chat_messages import is_in_parts, is_recall_block, role_of
 from recall_loop.memory.parsing.foreign_json import to_datetime
 from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message
@@ -13,6 +14,7 @@ from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
 
 RequestInput = RetrieveRequest | Mapping[str, Any] | str
+QuestionInput = RequestInput | Sequence[object]
 _FIELDS = ChatMessage.model_fields.keys()
 
 
@@ -34,6 +36,29 @@ def parse_request(request: RequestInput) -> RetrieveRequest:
     if isinstance(told, list | tuple) and any(not isinstance(one, Mapping) or is_in_parts(one) for one in told):
         raw = {**raw, "messages": thread_fields(told)}
     return validate_model(RetrieveRequest, raw)
+
+
+def request_of(question: QuestionInput, fields: Mapping[str, Any]) -> RetrieveRequest:
+    """Return the request of a question, of a message or of several, with further fields.
+
+    Raises:
+        InvalidInputError: names an invalid value, or a field that the request has too.
+    """
+    if isinstance(question, str):
+        return parse_request({**fields, "messages": [{"content": question}]})
+    if is_one_message(question):
+        return parse_request({**fields, "messages": [chat_fields(question, "message")]})
+    if isinstance(question, RetrieveRequest | Mapping):
+        request = parse_request(question)
+        for name in fields:
+            if name in request.model_fields_set:
+                raise InvalidInputError(name, fields[name], "no value together with a request that has one")
+        return (
+            validate_model(RetrieveRequest, {**request.model_dump(exclude_unset=True), **fields}) if fields else request
+        )
+    if not isinstance(question, Iterable):
+        raise InvalidInputError("question", question, "a question, messages, or a RetrieveRequest or its fields")
+    return parse_request({**fields, "messages": thread_fields(question)})
 
 
 def thread_fields(thread: Iterable[object]) -> Sequence[Mapping[str, Any]]:

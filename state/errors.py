@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,6 +41,10 @@ class RecallError(Exception):
     def __init__(self, words: str = "", *, told: str | None = None) -> None:
         super().__init__(words)
         self._told = told
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is pickled: as it is, not by its class's own arguments."""
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
     @property
     def told(self) -> str:

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Self
 
 from opentelemetry import context as contexts
@@ -80,11 +79,9 @@ class RunSpan:
         self._content = False
 
     def __enter__(self) -> Self:
-        """Return the run's span."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close the span, count the run and write its line."""
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         try:
             self._close(error, time.perf_counter() - self._began)
         finally:

@@ -7,7 +7,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.files.store_place import ALLOWED_PLACES, checked_place
 from recall_loop.state.display import format_count
-from recall_loop.state.errors import NOTHING, InvalidInputError, display_value, validate_model
+from recall_loop.state.errors import NOTHING, InvalidInputError, RejectedRecordsError, display_value, validate_model
 from recall_loop.state.schemas.schema_words import nearest_name
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
@@ -46,6 +46,26 @@ def read_settings(args: argparse.Namespace) -> Settings:
     if "llm_base_url" in given and settings.llm_model is None:
         raise InvalidInputError("--base-url", given["llm_base_url"], "a URL together with --model")
     return settings
+
+
+def named_by_option(
+    error: InvalidInputError, args: argparse.Namespace, argv: Sequence[str]
+) -> InvalidInputError | None:
+    """Return the error with the option that gave its value in place of the field; None where none did.
+
+    Whoever typed `--types` knows no `content_types`, nor `content_types.0`. A field that is missing has the name of the
+    option that would give it.
+    """
+    if isinstance(error, RejectedRecordsError):  # it has reasons of its own for each record
+        return None
+    for action in args.parser.options():
+        given = getattr(args, action.dest, None)
+        values = [given, *given] if isinstance(given, list | tuple) else [NOTHING if given is None else given]
+        if action.dest in error.field.split(".") and error.value in map(display_value, values):
+            names = action.option_strings
+            typed = [one for one in names if given is None or any(word.split("=")[0] == one for word in argv)]
+            return error.renamed(typed[0]) if typed else None
+    return None
 
 
 def warn_of_unknown_variables() -> None:

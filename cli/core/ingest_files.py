@@ -1,4 +1,4 @@
-"""Which files `recall-loop ingest` reads: those given and those in folders; one that can't be read stops no other."""
+"""The files that `recall-loop ingest` reads, of which a bad one stops no other, and what `--dry-run` shows of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from recall_loop.cli.core.common import ProblemReport
+from recall_loop.cli.core.screen import Screen
+from recall_loop.memory.intake.files.file_preview import preview_file
+from recall_loop.memory.intake.files.folder_files import files_of_folder
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+from recall_loop.memory.store.files.store_place import is_address
+from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count, truncate
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from recall_loop.memory.intake.files.entries import FileOwner
+    from recall_loop.memory.intake.files.file_preview import FilePreview
+    from recall_loop.state.records.records import Record
     from recall_loop.state.settings.settings import Settings
 
 _Read = TypeVar("_Read")
+_TEXT_CHARS = 300
+_SHOWN_FIELDS = (
+    "id",
+    "created_at",
+    "author",
+    "role",
+    "user_id",
+    "agent_id",
+    "conversation_id",
+    "session",
+    "label",
+    "language",
+)
 
 
 def find_files(given: Sequence[Path], settings: Settings, rejects_path: Path | None) -> list[Path]:
@@ -21,9 +43,6 @@ def find_files(given: Sequence[Path], settings: Settings, rejects_path: Path | N
     Raises:
         UnreadableFileError: no file is among them.
     """
-    from recall_loop.memory.intake.files.folder_files import files_of_folder
-    from recall_loop.memory.store.files.store_place import is_address
-
     store = settings.store_path
     own = [rejects_path, *([Path(store)] if store and not is_address(store) else [])]
     without = {path.resolve() for path in own if path is not None}
@@ -37,8 +56,6 @@ class FileRun:
     """Reads several files and reports unreadable ones with the reason; for a single file, that is an error."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        from recall_loop.cli.core.common import ProblemReport
-
         self.skipped = 0
         self._files = files
         self._problems = ProblemReport("skipped file")
@@ -83,9 +100,6 @@ class FileRun:
 
     def close(self, read: int) -> None:
         """Print how many files were read and skipped, if any was skipped."""
-        from recall_loop.cli.core.screen import Screen
-        from recall_loop.state.display import format_count
-
         self._problems.close()
         if self.skipped:
             Screen().line(f"{format_count(read, 'file')} read, {self.skipped:,} skipped")
@@ -96,3 +110,36 @@ def _is_about(error: UnreadableFileError | OSError, path: Path) -> bool:
     if isinstance(error, UnreadableFileError):
         return True
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(path)
+
+
+def show_preview(path: Path, format_name: str, owner: FileOwner) -> FilePreview:
+    """Print and return what ingest would do with a file.
+
+    Raises:
+        InvalidInputError: the whole file is of another kind.
+        OSError: it can't be read.
+    """
+    preview = preview_file(path, format_name, owner)
+    screen = Screen()
+    screen.line(f"{path}: detected as {preview.detected.words}")
+    for record in preview.first:
+        screen.line(f"  {record.kind}: {truncate(' '.join(record.text.split()), _TEXT_CHARS)}")
+        screen.line(f"    {_fields(record)}")
+    kept = [format_count(number, CONTENT_TYPE_TEXTS[kind]) for kind, number in sorted(preview.kinds.items())]
+    counts = [f"{', '.join(kept) or 'nothing'} would be kept", format_count(len(preview.rejected), "rejected item")]
+    counts += [f"{format_count(preview.repeated, 'id')} given more than once"] if preview.repeated else []
+    counts += [f"{number:,} left out ({why})" for why, number in sorted(preview.left_out.items())]
+    counts += [format_count(len(preview.warnings), "warning")] if preview.warnings else []
+    screen.line(f"  {'; '.join(counts)}")
+    problems = ProblemReport()
+    for number, reason in preview.rejected:
+        problems.add(f"{path}:{number}", "rejected", reason)
+    for number, reason in preview.warnings:
+        problems.add(f"{path}:{number}", "warning", reason)
+    problems.close()
+    return preview
+
+
+def _fields(record: Record) -> str:
+    given = {name: value for name in _SHOWN_FIELDS if (value := getattr(record, name)) is not None}
+    return ", ".join(f"{name}={value.isoformat() if name == 'created_at' else value}" for name, value in given.items())

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import FrameType
 
 INTERRUPTED = 130
 """The exit code."""
@@ -49,9 +49,7 @@ class Interruptions:
             signal.signal(signal.SIGTERM, _terminate)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give it back to Python, if nobody has pressed it."""
         if self._installed and not self._count:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -33,7 +33,12 @@ def add_store_option(group: Group, *url_aliases: str, writes: bool = False) -> N
         metavar="URL",
         help="Chroma server that holds the vectors; a store remembers its own (default: $RECALL_LOOP_CHROMA_URL)",
     )
-    add_embedder_option(group)
+    add(
+        "--embedder",
+        metavar="NAME",
+        help="embedder of the store: minilm, minilm-plain, multilingual, onnx:FOLDER, openai or provider:model "
+        "(default: $RECALL_LOOP_EMBEDDER, else minilm)",
+    )
     if writes:
         add(
             "--wait",
@@ -42,16 +47,6 @@ def add_store_option(group: Group, *url_aliases: str, writes: bool = False) -> N
             help="how long to wait while another process writes to the folder "
             "(default: $RECALL_LOOP_WRITER_WAIT_SECONDS, else 10)",
         )
-
-
-def add_embedder_option(group: Group) -> None:
-    """Add `--embedder`."""
-    group.add_argument(
-        "--embedder",
-        metavar="NAME",
-        help="embedder of the store: minilm, minilm-plain, multilingual, onnx:FOLDER, openai or provider:model "
-        "(default: $RECALL_LOOP_EMBEDDER, else minilm)",
-    )
 
 
 def add_owner_options(group: Group, conversation: str) -> None:

@@ -81,7 +81,7 @@ def add_cross_collection_option(group: Group, needed: str) -> None:
 def warn_of_unloaded_gold(dataset: Dataset, questions: Sequence[LabelledQuestion]) -> None:
     """Warn on standard error if gold evidence isn't loaded, so that questions can't be answered well."""
     from recall_loop.cli.core.screen import sanitize
-    from recall_loop.evals.datasets.unloaded_gold import unloaded_gold
+    from recall_loop.evals.datasets.datasets import unloaded_gold
     from recall_loop.state.display import format_count
 
     found = unloaded_gold(dataset, questions)

@@ -64,8 +64,7 @@ def run_living(args: argparse.Namespace) -> int:
     """Ask the lives, print the report, and return the exit code 0."""
     from recall_loop.cli.core.screen import make_console
     from recall_loop.evals.living import life_report
-    from recall_loop.evals.living.life_runner import LivingOptions, run_lives
-    from recall_loop.evals.living.real_conversations import false_corrections
+    from recall_loop.evals.living.life_runner import LivingOptions, false_corrections, run_lives
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
     from recall_loop.evals.runs.prompts import settings_with
 

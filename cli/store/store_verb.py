@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
 _ELSEWHERE = {
     "list": ("record_actions", "list_records"),
     "update": ("record_actions", "update_record"),
-    "move": ("move_action", "move"),
-    "backup": ("backup_action", "backup"),
+    "move": ("copy_actions", "move"),
+    "backup": ("copy_actions", "backup"),
 }
 _EXAMPLE = """\
 examples:

@@ -43,13 +43,8 @@ def fit_answerable(
 ) -> AnswerableFit | None:
     """Return the mapping fitted on a sample with the event "answerable".
 
-    None where all or none are, or where a fold has all that are not: then nothing could be measured.
-
-    Args:
-        sample: the questions.
-        folds: folds of the cross-validation.
-        wrongly: share of the answerable questions, in [0,1], that may be taken for unanswerable.
-        parts: places of the questions that figures are wanted of, by name.
+    None where all or none are, or where a fold has all that are not: then nothing could be measured. `wrongly` is the
+    share of the answerable questions, in [0,1], that may be taken for unanswerable; each of `parts` gets its figures.
     """
     if not sample.has_both_outcomes or not all(
         sample.subset(seen).has_both_outcomes for seen, _ in sample.folds(folds)

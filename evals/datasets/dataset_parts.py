@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-from recall_loop.evals.datasets.gold_places import GoldPlaces
 from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.state.errors import NOTHING, InvalidInputError
 from recall_loop.state.records.records import Record
@@ -38,11 +37,7 @@ def question_date(value: Any) -> Any:
     raise ValueError("a time such as 2023/12/18 (Mon) 04:17 or 2023-12-18T04:17:00Z")
 
 
-def _without_duplicates(ids: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(ids))
-
-
-GoldIds = Annotated[tuple[Identifier, ...], AfterValidator(_without_duplicates)]
+GoldIds = Annotated[tuple[Identifier, ...], AfterValidator(lambda ids: tuple(dict.fromkeys(ids)))]
 """A set may name one twice; it counts once."""
 
 
@@ -173,6 +168,13 @@ class Document:
         text = self.fields.get("text")
         return isinstance(text, str) and not text.strip()
 
+    @property
+    def evidence_ids(self) -> list[str]:
+        """Its own id, and those of what it was drawn from."""
+        sources = self.fields.get("source_ids")
+        names = (self.fields.get("id"), *(sources if isinstance(sources, list | tuple) else ()))
+        return [name for name in names if isinstance(name, str)]
+
     def record(self) -> Record:
         """Return it as a record.
 
@@ -213,14 +215,14 @@ def _selected_records(read: DocumentReader, kinds: frozenset[DocumentKind]) -> I
 
 
 def distinct_documents(documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield every blank document, and of those with text the first of each id."""
+    """Yield every blank document, and of those with text the first of each kind and id."""
     seen: set[object] = set()
     for document in documents:
         name = document.fields.get("id")
-        if document.blank or name is None or name not in seen:
+        if document.blank or name is None or (document.kind, name) not in seen:
             yield document
         if not document.blank:
-            seen.add(name)
+            seen.add((document.kind, name))
 
 
 def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str | None) -> Dataset:
@@ -231,12 +233,19 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
     """
     blanks: Counter[DocumentKind] = Counter()
     counts: dict[str, Counter[DocumentKind]] = {collection: Counter() for collection in source.collections}
-    gold = gold_places(source.questions)
+    wanted = {
+        (question.collection, name)
+        for question in source.questions
+        for group in (question.gold, *question.gold_groups)
+        for name in group
+    }
+    gold_kinds: dict[tuple[str, str], set[str]] = {}
     for collection, read in source.collections.items():
         for document in distinct_documents(read()):
             (blanks if document.blank else counts[collection])[document.kind] += 1
-            if not document.blank:
-                gold.note(collection, document.fields, document.kind)
+            for place in ((collection, name) for name in ([] if document.blank else document.evidence_ids)):
+                if place in wanted:
+                    gold_kinds.setdefault(place, set()).add(document.kind)
     present = set(blanks).union(*counts.values())
     selection = parse_selection(kinds, messages=DocumentKind.MESSAGE in present)
     selected = SELECTED_KINDS[selection]
@@ -249,15 +258,7 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
         raise selection_error(selection, present)
     check_collections(source.questions, pools)
     blank = sum(blanks[kind] for kind in selected)
-    return Dataset(name, selection, pools, source.questions, blank, source.content_types, gold.kinds)
-
-
-def gold_places(questions: Iterable[LabelledQuestion]) -> GoldPlaces:
-    """Return a notebook for the documents that hold the gold evidence of questions."""
-    groups = (
-        (question.collection, group) for question in questions for group in (question.gold, *question.gold_groups)
-    )
-    return GoldPlaces(groups)
+    return Dataset(name, selection, pools, source.questions, blank, source.content_types, gold_kinds)
 
 
 def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) -> DocumentSelection:

@@ -1,4 +1,4 @@
-"""Sets of passages (MuSiQue, HotpotQA), and sets of records with questions.
+"""Sets of passages: MuSiQue and HotpotQA.
 
 An `InvalidInputError` of any reader names file, line or item, and field.
 """
@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 
 from recall_loop.evals.datasets.dataset_parts import Document, LabelledQuestion, RawDataset
-from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_items, iter_lines
-from recall_loop.evals.datasets.layout import QUESTIONS_FILE, collection_of, read_questions
-from recall_loop.memory.intake.files.entries import record_from_fields
-from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.records.records import Record
+from recall_loop.evals.datasets.json_files import PublishedModel, iter_items, iter_lines
+from recall_loop.state.errors import validate_model
 
 _HOPS = re.compile(r"\d+hop")
 
@@ -121,34 +116,3 @@ def _source(name: str, asked: Callable[[], Iterator[_PassageQuestion]]) -> RawDa
 def _id(title: str, text: str) -> str:
     plain = f"{title}\n{text}".encode()
     return f"p-{hashlib.blake2b(plain, digest_size=8).hexdigest()}"
-
-
-RECORDS_FILE = "records.jsonl"
-RECORDS_DESCRIPTION = f"a folder with {RECORDS_FILE} and {QUESTIONS_FILE}"
-
-
-def read_records_folder(folder: Path) -> RawDataset:
-    """Read a folder: records one a line with an `id` and, where there are several, a `collection`."""
-    path = folder / RECORDS_FILE
-    if not path.is_file() or not (folder / QUESTIONS_FILE).is_file():
-        raise InvalidInputError("data", str(folder), RECORDS_DESCRIPTION)
-    questions = read_questions(folder / QUESTIONS_FILE)
-    names = list(dict.fromkeys(question.collection for question in questions))
-    found = dict.fromkeys(_collection(item, names) for item in iter_lines(path))
-    return RawDataset({name: partial(_documents, path, names, name) for name in found}, questions)
-
-
-def _collection(item: JsonItem, names: list[str]) -> str:
-    if item.value.get("id") is None:
-        raise InvalidInputError(f"{item.location}.id", None, "an id: gold names records by it")
-    return collection_of(item, names)
-
-
-def _documents(path: Path, names: list[str], wanted: str) -> Iterator[Document]:
-    for item in iter_lines(path):
-        if _collection(item, names) == wanted:
-            yield Document(item.location, item.value, _record)
-
-
-def _record(fields: Mapping[str, Any]) -> Record:
-    return record_from_fields({name: value for name, value in fields.items() if name != "collection"})

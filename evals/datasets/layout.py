@@ -1,30 +1,29 @@
-"""The layout of a folder with `questions.jsonl` and documents in files of JSON Lines (OPS-4).
+"""Folders with `questions.jsonl`, and documents or records in files of JSON Lines (OPS-4).
 
-Documents are in `docs.jsonl`, and in `*.jsonl` under `turns`, `facts`, `summaries` and `events`. `read_layout`
-reads every document once and keeps only its position; records are created when a collection is requested.
+In the layout, documents are in `docs.jsonl`, and in `*.jsonl` under `turns`, `facts`, `summaries` and `events`; a
+folder of records has them in `records.jsonl`. Only the position of each line is kept; records are created when a
+collection is requested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import (
-    SELECTED_KINDS,
     Dataset,
     Document,
-    DocumentKind,
     DocumentSelection,
     LabelledQuestion,
-    RecordPool,
-    check_collections,
-    gold_places,
+    RawDataset,
+    build_dataset,
     parse_selection,
-    selection_error,
 )
-from recall_loop.evals.datasets.gold_places import GoldPlaces
 from recall_loop.evals.datasets.json_files import JsonItem, iter_lines, reread_items
+from recall_loop.memory.intake.files.documents import record_from_document
+from recall_loop.memory.intake.files.entries import record_from_fields
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 
@@ -34,6 +33,8 @@ FOLDERS = ("turns", "facts", "summaries", "events")
 LAYOUT_DESCRIPTION = (
     f"a folder with {QUESTIONS_FILE}, and documents in {DOCS_FILE} or in {'/, '.join(FOLDERS)}/ (*.jsonl)"
 )
+RECORDS_FILE = "records.jsonl"
+RECORDS_DESCRIPTION = f"a folder with {RECORDS_FILE} and {QUESTIONS_FILE}"
 
 
 def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
@@ -49,48 +50,11 @@ def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
     if not folder.is_dir() or not (folder / QUESTIONS_FILE).is_file():
         raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
     chosen = parse_selection(kinds, messages=any((folder / "turns").glob("*.jsonl")))
-    questions = read_questions(folder / QUESTIONS_FILE)
-    names = list(dict.fromkeys(question.collection for question in questions))
-    gold = gold_places(questions)
-    pools, blank = _scan(folder, chosen, names, gold)
-    check_collections(questions, pools)
-    return Dataset(folder.resolve().name, chosen, pools, questions, blank, gold_kinds=gold.kinds)
-
-
-def read_questions(path: Path) -> list[LabelledQuestion]:
-    """Return the questions of a file, one a line; `InvalidInputError` names file, line and field."""
-    return [validate_model(LabelledQuestion, line.value, line.location) for line in iter_lines(path)]
-
-
-def _scan(
-    folder: Path, kinds: DocumentSelection, names: list[str], gold: GoldPlaces
-) -> tuple[dict[str, RecordPool], int]:
-    """Return the positions of the chosen documents, by collection, and the number without text."""
-    chosen: dict[str, list[JsonItem]] = {}
-    seen: set[DocumentKind] = set()
-    blank = 0
-    only = names[0] if len(names) == 1 else ""
-    for path in _files(folder):
-        for line in iter_lines(path):
-            document = Document(line.location, line.value)
-            seen.add(document.kind)
-            if not document.blank:
-                gold.note(str(line.value.get("collection") or only), line.value, document.kind)
-            if document.kind not in SELECTED_KINDS[kinds]:
-                continue
-            if document.blank:
-                blank += 1
-            else:
-                chosen.setdefault(collection_of(line, names), []).append(line.without_value())
-    if not seen:
+    lines = (line for path in _files(folder) for line in iter_lines(path))
+    source = _dataset_of_lines(lines, folder / QUESTIONS_FILE, record_from_document)
+    if not source.collections:
         raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
-    if not chosen:
-        raise selection_error(kinds, seen)
-    return {name: RecordPool(len(lines), partial(_records, lines)) for name, lines in chosen.items()}, blank
-
-
-def _records(lines: Sequence[JsonItem]) -> Iterator[Record]:
-    return (Document(line.location, fields).record() for line, fields in reread_items(lines))
+    return build_dataset(folder.resolve().name, source, chosen)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -100,7 +64,41 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from sorted((folder / name).glob("*.jsonl"))
 
 
-def collection_of(line: JsonItem, names: list[str]) -> str:
+def read_records_folder(folder: Path) -> RawDataset:
+    """Read a folder: records one a line with an `id` and, where there are several, a `collection`."""
+    path = folder / RECORDS_FILE
+    if not path.is_file() or not (folder / QUESTIONS_FILE).is_file():
+        raise InvalidInputError("data", str(folder), RECORDS_DESCRIPTION)
+    return _dataset_of_lines(map(_with_id, iter_lines(path)), folder / QUESTIONS_FILE, _record)
+
+
+def _with_id(line: JsonItem) -> JsonItem:
+    if line.value.get("id") is None:
+        raise InvalidInputError(f"{line.location}.id", None, "an id: gold names records by it")
+    return line
+
+
+def _record(fields: Mapping[str, Any]) -> Record:
+    return record_from_fields({name: value for name, value in fields.items() if name != "collection"})
+
+
+def _dataset_of_lines(
+    lines: Iterable[JsonItem], asked: Path, make: Callable[[Mapping[str, Any]], Record]
+) -> RawDataset:
+    """Return the documents of some lines by collection, and the questions of the file `asked`, one a line."""
+    questions = [validate_model(LabelledQuestion, line.value, line.location) for line in iter_lines(asked)]
+    names = list(dict.fromkeys(question.collection for question in questions))
+    found: dict[str, list[JsonItem]] = {}
+    for line in lines:
+        found.setdefault(_collection_of(line, names), []).append(line.without_value())
+    return RawDataset({name: partial(_documents, own, make) for name, own in found.items()}, questions)
+
+
+def _documents(lines: Sequence[JsonItem], make: Callable[[Mapping[str, Any]], Record]) -> Iterator[Document]:
+    return (Document(line.location, fields, make) for line, fields in reread_items(lines))
+
+
+def _collection_of(line: JsonItem, names: list[str]) -> str:
     """Return the collection of a line's document; without one, that of the questions if they have only one.
 
     Raises:

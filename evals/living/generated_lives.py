@@ -32,13 +32,7 @@ _FULL_SCENARIOS = (
 def generate_lives(
     languages: Sequence[str], part: Part | str = Part.DEV, seed: int = 0, limit: int | None = None
 ) -> list[Life]:
-    """Return the lives of some languages: all, or `limit` of them drawn with the seed.
-
-    Args:
-        languages: names of languages that there is a grammar of.
-        part: the half of kinds, sentences and words that they are made of.
-        seed: decides all that is drawn.
-        limit: 1 or more.
+    """Return the lives of some languages: all, or `limit` (1 or more) of them drawn with the seed.
 
     Raises:
         InvalidInputError: an unknown language.

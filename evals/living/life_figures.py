@@ -137,14 +137,6 @@ def _few(answer: LifeAnswer) -> bool:
     return answer.within(_FEW)
 
 
-def _marked(answer: LifeAnswer) -> bool:
-    return bool(answer.superseded.intersection(answer.question.older))
-
-
-def _still_found(answer: LifeAnswer) -> bool:
-    return answer.older_rank is not None
-
-
 def _folded(answer: LifeAnswer) -> bool:
     """Return whether the same said several times is one fact, with its count."""
     found = [name for name in answer.ids if name in answer.question.gold]
@@ -179,10 +171,17 @@ _ASKED_BEFORE = (
 )
 _SAID_AGAIN = (
     WantedRow("corrected later: the newer first", 0.9, _is(Scenario.CORRECTED), _first),
-    WantedRow("corrected later: the older marked", 0.9, _is(Scenario.CORRECTED), _marked),
+    WantedRow(
+        "corrected later: the older marked",
+        0.9,
+        _is(Scenario.CORRECTED),
+        lambda answer: not answer.superseded.isdisjoint(answer.question.older),
+    ),
     WantedRow("corrected later, asked about the past: the older first", 0.9, _is(Scenario.PAST), _first),
     WantedRow("said several times: one fact, with its count", 0.95, _is(Scenario.REPEATED), _folded),
-    WantedRow("erased or expired: still found", 0.0, _is(Scenario.FORGOTTEN), _still_found, at_most=True),
+    WantedRow(
+        "erased or expired: still found", 0.0, _is(Scenario.FORGOTTEN), lambda answer: bool(answer.older_rank), True
+    ),
     _never_stated("erased or expired: medium or high", 0.05, Scenario.FORGOTTEN, *_SURE),
     WantedRow("said by two users, asked by one: first", 0.95, _is(Scenario.USERS), _first),
 )

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -65,25 +65,17 @@ class _ScriptedLife(_Line):
     @model_validator(mode="after")
     def _known_ids(self) -> _ScriptedLife:
         known = {record.get("id") for record in self.records}
-        for question in self.questions:
-            self._check("questions", (*question.gold, *question.older), known)
-        self._check("erased", self.erased, known)
-        return self
-
-    @staticmethod
-    def _check(field: str, names: Iterable[str], known: set[Any]) -> None:
-        for name in names:
+        named = [("questions", name) for question in self.questions for name in (*question.gold, *question.older)]
+        for field, name in [*named, *(("erased", name) for name in self.erased)]:
             if name not in known:
                 raise ValueError(f"{field}: ids of the life's records; {name!r} is none")
+        return self
 
 
 def read_lives(path: Path, part: Part | str = Part.DEV, seed: int = 0) -> list[Life]:
-    """Return the lives of a file, or of all `*.jsonl` of a folder.
+    """Return the lives of a file, or of all `*.jsonl` of a folder: lines with `records` are lives, all others cases.
 
-    Args:
-        path: lines with `records` are lives, all others cases.
-        part: whose answers of one who doesn't know stand in the lives of a case.
-        seed: decides which of them.
+    In the lives of a case stand answers of one who doesn't know: those of `part`, drawn with `seed`.
 
     Raises:
         InvalidInputError: there is no such file, or a line is malformed; names file, line and field.
@@ -115,7 +107,8 @@ def _lives_of_line(line: JsonItem, part: Part, seed: int) -> Iterator[Life]:
 def _case_lives(case: _Case, line: JsonItem, part: Part, seed: int) -> Iterator[Life]:
     """Yield a life for each scenario that a case has the sentences for."""
     grammar = _check_language(case.language, line)
-    stem, said = f"{line.path.stem}:{line.number}", _said(case)
+    stem = f"{line.path.stem}:{line.number}"
+    said = {name: (text,) for name, text in case.model_dump(exclude_none=True).items()}
     scripts: list[tuple[str, Callable[[Matter], None]]] = [
         ("once", Matter.once),
         ("echo", lambda matter: matter.echo(later=bool(line.number % 2), same_words=True)),
@@ -126,15 +119,13 @@ def _case_lives(case: _Case, line: JsonItem, part: Part, seed: int) -> Iterator[
         scripts.append(("corrected", Matter.corrected))
     if asked := case.never_said:
         scripts += [
-            (name, partial(Matter.ask_unanswered, question=asked, asked_before=before)) for name, before in _UNSAID
+            (name, partial(Matter.ask_unanswered, question=asked, asked_before=before))
+            for name, before in (("unsaid", True), ("never", False))
         ]
     for name, script in scripts:
         writer = LifeWriter(f"{stem}:{name}", grammar, part, Random(f"{seed} {stem} {name}"))
         script(Matter(_kind(case, part), writer, said))
         yield writer.finish(stem, alone=True)
-
-
-_UNSAID = (("unsaid", True), ("never", False))
 
 
 def _kind(case: _Case, part: Part) -> Kind:
@@ -148,10 +139,6 @@ def _kind(case: _Case, part: Part) -> Kind:
         before=("{past_question}",) if case.past_question else (),
         never=("{never_said}",),
     )
-
-
-def _said(case: _Case) -> dict[str, tuple[str, ...]]:
-    return {name: (text,) for name, text in case.model_dump(exclude_none=True).items()}
 
 
 def _scripted(found: _ScriptedLife, line: JsonItem) -> Life:

@@ -42,15 +42,11 @@ def build_living_report(
 ) -> dict[str, Any]:
     """Return the report of asked lives; shares lie in [0,1], and a figure that has nothing to be taken over is null.
 
-    Args:
-        source: origin of the lives: a file's name, or how they were generated.
-        lives: those that were asked.
-        options: how.
-        settings: those that differ from their defaults are named, without secrets.
-        answers: of every question at every size.
-        conversations: what `false_corrections` found.
+    `source` is a file's name, or how lives were generated; `answers` are of every question at every size. Of the
+    settings, those that differ from their defaults are named, without secrets.
     """
     sizes = options.sizes
+    by_size = [(str(size), [answer for answer in answers if answer.size == size]) for size in sizes]
     return {
         "source": source,
         "lives": len(lives),
@@ -63,22 +59,12 @@ def build_living_report(
             row.figures(answers) for row in wanted_rows(sizes, list(dict.fromkeys(life.language for life in lives)))
         ],
         "label_moves": label_moves(answers),
-        "confidence": {
-            "all": confidence_figures(answers),
-            **{str(size): confidence_figures(_of_size(answers, size)) for size in sizes},
-        },
-        "context": {
-            "all": context_figures(answers),
-            **{str(size): context_figures(_of_size(answers, size)) for size in sizes},
-        },
+        "confidence": {name: confidence_figures(some) for name, some in (("all", answers), *by_size)},
+        "context": {name: context_figures(some) for name, some in (("all", answers), *by_size)},
         "groups": {name: _by(answers, key, group_figures) for name, key in _GROUPS.items()},
-        "by_size": {str(size): _by(_of_size(answers, size), _GROUPS["scenario"], group_figures) for size in sizes},
+        "by_size": {name: _by(some, _GROUPS["scenario"], group_figures) for name, some in by_size},
         "conversations": dict(conversations) if conversations else None,
     }
-
-
-def _of_size(answers: Answers, size: int) -> list[LifeAnswer]:
-    return [answer for answer in answers if answer.size == size]
 
 
 def _by(

@@ -1,7 +1,7 @@
 """Lives written to a store among unrelated records, and asked by `retrieve`, without a language model (LIVE-8).
 
 One store serves all: for each language a tenant of messages and one of facts grows from size to size, and each life is
-written to it in order of time, asked, and taken out again.
+written to it in order of time, asked, and taken out again. Real conversations are asked for corrections alone (LIVE-4).
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.living.life import ASKED_AT, Around, Life, LifeAnswer, LifeQuestion
 from recall_loop.evals.living.surroundings import surroundings
 from recall_loop.evals.measures.quality_metrics import expand_to_sources
-from recall_loop.evals.runs.dataset_ingest import StageProgress
+from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
+from recall_loop.evals.runs.prompts import EvalOptions, asked_collections, prompts_from_dataset
+from recall_loop.evals.runs.runner import newest_time
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -155,3 +158,47 @@ def _answer(life: Life, question: LifeQuestion, size: int, result: RetrieveResul
         ),
         latency_ms=latency_ms,
     )
+
+
+_FACTS = 10
+_SHOWN = 50
+
+
+def false_corrections(
+    dataset: Dataset,
+    questions: int,
+    store: MemoryStore,
+    *,
+    settings: Settings | None = None,
+    seed: int = 0,
+    progress: StageProgress | None = None,
+) -> dict[str, Any]:
+    """Return how many of the first ten facts of a data set's own questions are marked as superseded by another one.
+
+    Real people correct themselves, too: the share is an upper bound, and `examples` are for reading.
+    That many of its questions are asked, drawn with `seed`.
+
+    Raises:
+        InvalidInputError: no question can be asked, or a tenant of the store isn't empty.
+    """
+    chosen = settings or Settings.from_env()
+    prompts = prompts_from_dataset(dataset, EvalOptions(ks=(_FACTS,), limit=questions, seed=seed))
+    ingest(store, dataset, asked_collections(prompts), progress)
+    facts, examples = 0, []
+    for done, prompt in enumerate(prompts, 1):
+        now = prompt.request.reference_time or newest_time(store, prompt.request.tenant)
+        result = retrieve(prompt.request.model_copy(update={"reference_time": now}), store=store, settings=chosen)
+        for fact in result.facts:
+            facts += 1
+            if hint := fact.model_dump(mode="json").get("superseded_by_hint"):
+                examples.append({"question": prompt.request.question.content, "text": fact.text, "hint": hint})
+        if progress:
+            progress("ask", done, len(prompts))
+    return {
+        "dataset": dataset.name,
+        "questions": len(prompts),
+        "facts": facts,
+        "marked": len(examples),
+        "share": len(examples) / facts if facts else None,
+        "examples": examples[:_SHOWN],
+    }

@@ -28,12 +28,7 @@ def surroundings(
 ) -> Iterator[Record]:
     """Yield `count` records, the first ones the same for every count; their times are spread over a lifetime.
 
-    Args:
-        language: the language of generated ones.
-        around: messages or facts.
-        count: how many, 0 or more.
-        seed: decides all that is drawn.
-        dataset: its messages are taken, in order and in place of generated ones, with times of their own.
+    The messages of a data set are taken in order and in place of generated ones, with times of their own.
 
     Raises:
         InvalidInputError: the data set has fewer messages.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,12 @@ from recall_loop.state.settings.settings import Settings
 
 
 def report_table(
-    *columns: str, title: str | None = None, left: int = 1, padding: int = 1, no_wrap: bool = False
+    *columns: str,
+    rows: Iterable[Sequence[str]] = (),
+    title: str | None = None,
+    left: int = 1,
+    padding: int = 1,
+    no_wrap: bool = False,
 ) -> Table:
     """Return a table; its first `left` columns hold words, the others figures, which `no_wrap` keeps in one line."""
     table = Table(title=title and escape(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, padding))
@@ -29,6 +34,8 @@ def report_table(
         table.add_column(escape(name), overflow="fold")
     for name in columns[left:]:
         table.add_column(escape(name), justify="right", no_wrap=no_wrap)
+    for row in rows:
+        table.add_row(*map(escape, row))
     return table
 
 
@@ -141,16 +148,13 @@ def _cells(row: dict[str, Any], names: Sequence[str]) -> list[str]:
     return [str(row["questions"]), *(f"{row[name]:.3f}" for name in names)]
 
 
-def _of_others(count: int) -> str:
-    return f", {count} of them about another collection" if count else ""
-
-
 def _figures(report: dict[str, Any]) -> Table:
     """Return how the runs went, one figure to a line."""
     table = Table(show_header=False, box=None)
     latency, aurocs = report["latency_ms"], report["answerable_auroc"].items()
+    others = f", {count} of them about another collection" if (count := report[CROSS_COLLECTION]) else ""
     for name, value in (
-        ("questions asked", f"{report['asked']}{_of_others(report[CROSS_COLLECTION])}"),
+        ("questions asked", f"{report['asked']}{others}"),
         ("mean iterations", number(report["mean_iterations"], 2)),
         ("queries executed", str(report["queries_executed"])),
         ("repeated queries", f"{report['repeated_queries']} ({number(report['repeated_query_share'], 4)})"),

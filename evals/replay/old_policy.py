@@ -121,12 +121,7 @@ def _stop(results: Sequence[int], most_facts: int, most_iterations: int) -> str:
 
 
 def label_by_counts(results: Sequence[int], confidences: Sequence[float | None]) -> ConfidenceLabel:
-    """Return the label that counting gives.
-
-    Args:
-        results: number of results of each call.
-        confidences: stored confidence in [0,1] of each unique fact, None where it has none.
-    """
+    """Return the label by each call's number of results, and each unique fact's stored confidence in [0,1], if any."""
     if not confidences:
         return ConfidenceLabel.LOW
     stated = [value for value in confidences if value is not None]

@@ -9,9 +9,8 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.evals.replay.eval_report import counts_text
 from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
-from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_rows
+from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_rows, stop_rows
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -184,11 +183,7 @@ def render_page(report: Mapping[str, Any]) -> str:
         "<h2>Plots</h2>",
         _figures(draw_plots(report)),
         "<h2>Stop reasons</h2>",
-        _table(
-            ("policy", "reasons"),
-            ((policy["name"], counts_text(policy["stop_reasons"])) for policy in policies),
-            "words",
-        ),
+        _table(("policy", "reasons"), stop_rows(report), "words"),
         f"<h2>Confidence</h2><p>The event is {COMPLETE_DESCRIPTION}.</p>",
         _table(
             ("label", "yes", "no", "share"),

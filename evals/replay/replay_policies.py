@@ -126,14 +126,13 @@ def _labelled(prompts: Sequence[ReplayPrompt], path: Path) -> list[ReplayPrompt]
     known: dict[str, _GoldLabels] = {}
     ids = {prompt.request.id for prompt in prompts}
     for line in iter_lines(path):
-        label = validate_model(_GoldLabels, line.value, line.location)
-        if label.id in known or label.id not in ids:
-            raise InvalidInputError(f"{line.location}.id", label.id, "the id of a request, once")
-        known[label.id] = label
-    return [_with_labels(prompt, known.get(prompt.request.id or "")) for prompt in prompts]
-
-
-def _with_labels(prompt: ReplayPrompt, label: _GoldLabels | None) -> ReplayPrompt:
-    if label is None:
-        return prompt
-    return replace(prompt, gold=label.gold, answerable=label.answerable, category=label.category)
+        labels = validate_model(_GoldLabels, line.value, line.location)
+        if labels.id in known or labels.id not in ids:
+            raise InvalidInputError(f"{line.location}.id", labels.id, "the id of a request, once")
+        known[labels.id] = labels
+    return [
+        replace(prompt, gold=label.gold, answerable=label.answerable, category=label.category)
+        if (label := known.get(prompt.request.id or ""))
+        else prompt
+        for prompt in prompts
+    ]

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from recall_loop.evals.replay.eval_report import counts_text, number, report_table
 from recall_loop.evals.replay.policy_comparison import (
@@ -114,9 +112,12 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     first = report["policies"][0]
     words = f"{report['asked']['source']}: {first['prompts']:,} requests, {first['scored']:,} scored"
     parts = (
-        (words, _side_by_side(report)),
-        ("stop reasons", _stops(report)),
-        (f"confidence: {COMPLETE_DESCRIPTION}", _confusion(report)),
+        (words, report_table(*comparison_headers(report), rows=comparison_rows(report), no_wrap=True)),
+        ("stop reasons", report_table("policy", "reasons", rows=stop_rows(report), left=2)),
+        (
+            f"confidence: {COMPLETE_DESCRIPTION}",
+            report_table("policy", "label", "yes", "no", "share", rows=confusion_rows(report), left=2),
+        ),
     )
     for title, table in parts:
         console.print(title, markup=False, highlight=False)
@@ -180,25 +181,9 @@ def _difference(parts: Sequence[Mapping[str, Any]], measure: str) -> str:
     return f"{part.difference:+.{digits}f} [{part.low:+.{digits}f}, {part.high:+.{digits}f}]{each}"
 
 
-def _side_by_side(report: Mapping[str, Any]) -> Table:
-    table = report_table(*comparison_headers(report), no_wrap=True)
-    for row in comparison_rows(report):
-        table.add_row(*map(escape, row))
-    return table
-
-
-def _stops(report: Mapping[str, Any]) -> Table:
-    table = report_table("policy", "reasons", left=2)
-    for policy in report["policies"]:
-        table.add_row(escape(policy["name"]), counts_text(policy["stop_reasons"]))
-    return table
-
-
-def _confusion(report: Mapping[str, Any]) -> Table:
-    table = report_table("policy", "label", "yes", "no", "share", left=2)
-    for row in confusion_rows(report):
-        table.add_row(*map(escape, row))
-    return table
+def stop_rows(report: Mapping[str, Any]) -> list[list[str]]:
+    """Return each policy with its stop reasons and how often each ended a run, as text."""
+    return [[policy["name"], counts_text(policy["stop_reasons"])] for policy in report["policies"]]
 
 
 def confusion_rows(report: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from cachetools import LRUCache
 
 from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
-from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
+from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
@@ -30,69 +31,42 @@ if TYPE_CHECKING:
 _MAX_CACHED = 2000  # with token vectors some 25 kB each
 
 
-class CachingEmbedder:
-    """The given embedder; a query that was among the last 2,000 isn't embedded again."""
+def with_query_cache(inner: Embedder) -> Embedder:
+    """Return a copy of an embedder that doesn't embed a query again that was among its last 2,000."""
+    kept: Any = copy(inner)
+    vectors = _remembering(inner.embed_queries)
 
-    def __init__(self, inner: Embedder) -> None:
-        self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
-        self._inner = inner
-        self._vectors: LRUCache[str, Any] = LRUCache(_MAX_CACHED)
-        self._lock = Lock()
-        if isinstance(inner, ConversationalEmbedder):
-            self.conversational = inner.conversational  # it embeds stored texts, which are not cached
+    def matrix(rows: Sequence[Vectors]) -> Vectors:
+        return np.stack(rows) if rows else np.zeros((0, inner.dimension), dtype=np.float32)
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per stored text."""
-        return self._inner.embed_documents(texts)
+    kept.embed_queries = lambda texts: matrix(vectors(texts))
+    if isinstance(inner, TokenEmbedder):
+        both = _remembering(lambda texts: zip(*inner.embed_queries_with_tokens(texts), strict=True))
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per query."""
-        found = self._cached(self._vectors, texts, self._inner.embed_queries)
-        return self._matrix([found[text] for text in texts])
+        def embed_queries_with_tokens(texts: Sequence[str]) -> tuple[Vectors, list[Vectors]]:
+            found = both(texts)
+            return matrix([row for row, _ in found]), [tokens for _, tokens in found]
 
-    def _matrix(self, rows: Sequence[Vectors]) -> Vectors:
-        return np.stack(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
+        kept.embed_queries_with_tokens = embed_queries_with_tokens
+    return cast("Embedder", kept)
 
-    def _cached(
-        self, cache: LRUCache[str, Any], texts: Sequence[str], make: Callable[[list[str]], Iterable[Any]]
-    ) -> dict[str, Any]:
-        """Return the vector of each text; missing ones are computed in one call."""
-        with self._lock:
+
+def _remembering(make: Callable[[list[str]], Iterable[Any]]) -> Callable[[Sequence[str]], list[Any]]:
+    """Return a function that gives what `make` makes of each text; what is missing is made in one call."""
+    cache, lock = LRUCache[str, Any](_MAX_CACHED), Lock()
+
+    def remembered(texts: Sequence[str]) -> list[Any]:
+        with lock:
             found = {text: cache[text] for text in texts if text in cache}
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
             made = dict(zip(missing, make(missing), strict=True))
             found |= made
-            with self._lock:
+            with lock:
                 cache.update(made)
-        return found
+        return [found[text] for text in texts]
 
-
-class CachingTokenEmbedder(CachingEmbedder):
-    """The same around an embedder that gives token vectors too."""
-
-    def __init__(self, inner: TokenEmbedder) -> None:
-        super().__init__(inner)
-        self.token_dimension = inner.token_dimension
-        self._token_embedder = inner
-        self._both: LRUCache[str, Any] = LRUCache(_MAX_CACHED)
-
-    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Vectors]]:
-        """Return one unit vector and the token vectors of each stored text."""
-        return self._token_embedder.embed_documents_with_tokens(texts)
-
-    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Vectors]]:
-        """Return one unit vector and the token vectors of each query."""
-        found = self._cached(self._both, texts, self._embedded_with_tokens)
-        return self._matrix([found[text][0] for text in texts]), [found[text][1] for text in texts]
-
-    def _embedded_with_tokens(self, texts: list[str]) -> Iterable[tuple[Vectors, Vectors]]:
-        return zip(*self._token_embedder.embed_queries_with_tokens(texts), strict=True)
-
-
-def with_query_cache(inner: Embedder) -> CachingEmbedder:
-    """Return `inner` with a memory for queries; with token vectors if it gives any."""
-    return CachingTokenEmbedder(inner) if isinstance(inner, TokenEmbedder) else CachingEmbedder(inner)
+    return remembered
 
 
 StageProgress = Callable[[str, int, int], None]

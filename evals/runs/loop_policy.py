@@ -23,8 +23,7 @@ from recall_loop.text.words.tokens import jaccard, query_terms
 class _SearchCall:
     tool: str
     queries: list[str]
-    results: int = 0
-    failed: bool = False
+    found: bool = False
 
 
 @dataclass
@@ -40,8 +39,7 @@ class CallLog:
             queries = [str(query["text"]) for query in event["queries"]]
             self._calls.append(_SearchCall(event["tool"], queries))
         elif event["type"] == "call_done" and self._calls:
-            self._calls[-1].results = event["result_count"]
-            self._calls[-1].failed = event["error"] is not None
+            self._calls[-1].found = event["error"] is None and event["result_count"] > 0
 
     @property
     def executed(self) -> int:
@@ -63,7 +61,7 @@ class CallLog:
                     tool == call.tool and (terms == others or jaccard(terms, others) >= self.similarity)
                     for tool, others in asked
                 )
-                if not call.failed and call.results:
+                if call.found:
                     asked.append((call.tool, terms))
         return count
 

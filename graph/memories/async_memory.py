@@ -8,15 +8,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from langchain_core.language_models import BaseChatModel
 
 from recall_loop.graph.memories.memory import Memory
-from recall_loop.graph.memories.opening_place import check_place
-from recall_loop.graph.memories.questions import QuestionInput, request_of
-from recall_loop.graph.run import aretrieve
+from recall_loop.graph.request_parsing import QuestionInput, request_of
+from recall_loop.graph.run import aretrieve, request_in_scope
+from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.state.errors import StoreUnusableError
 from recall_loop.state.records.records import Record
@@ -61,7 +60,8 @@ class AsyncMemory:
         embedder: EmbedderInput | None = None,
     ) -> None:
         """As `Memory`; what can only be known by opening the store is raised when it is first used."""
-        check_place(path)
+        if path is not None:
+            checked_place(path)
         self._open = partial(Memory, path, store=store, settings=settings, llm=llm, embedder=embedder)
         self._llm = llm
         self._memory: Memory | None = None
@@ -87,14 +87,10 @@ class AsyncMemory:
         return await asyncio.to_thread(self._opened) if self._memory is None else self._memory
 
     async def __aenter__(self) -> Self:
-        """Open the memory, and return it."""
         await self.memory()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the memory."""
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -137,16 +133,8 @@ class AsyncMemory:
     ) -> RetrieveResult:
         """As `Memory.recall`."""
         memory = await self.memory()
-        return await aretrieve(
-            request_of(question, fields),
-            store=memory.store,
-            settings=memory.settings,
-            llm=self._llm,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-        )
+        request = request_in_scope(request_of(question, fields), user_id, agent_id, conversation_id, tenant)
+        return await aretrieve(request, store=memory.store, settings=memory.settings, llm=self._llm)
 
     @overload
     async def export(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from recall_loop.graph.memories.memory_reading import FiltersInput, MemoryReading, chosen_filters
-from recall_loop.graph.memories.opening_place import open_place
 from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult, add_records, addition_owner
+from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.forgetting import ForgetReport
 from recall_loop.memory.store.record_writer import OnReject
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
@@ -82,8 +81,12 @@ class Memory(MemoryReading):
         check_bindings(store, llm)
         chosen = checked_settings(settings)
         self._owned = store is None
-        named = settings.store_path if settings and path is None and store is None else path
-        super().__init__(open_place(named, chosen, embedder, store), chosen, llm)
+        if store is None:
+            store = _open(settings.store_path if settings and path is None else path, chosen, embedder)
+        elif (path, embedder) != (None, None):
+            name, value = ("embedder", embedder) if path is None else ("path", path)
+            raise InvalidInputError(name, value, "no value together with store=")
+        super().__init__(store, chosen, llm)
 
     @cached_property
     def _reader(self) -> FactReader:
@@ -92,13 +95,9 @@ class Memory(MemoryReading):
         return FactReader(self.store, self.settings, self._llm)
 
     def __enter__(self) -> Self:
-        """Return the memory itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the memory."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -251,3 +250,9 @@ class Memory(MemoryReading):
         if self._held(record_id, reach) is None:
             return False
         return self.store.delete([record_id], tenant=reach.tenant) > 0
+
+
+def _open(path: str | Path | None, settings: Settings, embedder: EmbedderInput | None) -> MemoryStore:
+    if path is None:
+        return MemoryStore.in_memory_from_settings(settings, embedder=embedder)
+    return MemoryStore.from_settings(settings, checked_place(path), embedder=embedder)

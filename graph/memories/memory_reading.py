@@ -23,7 +23,7 @@ from recall_loop.state.types import ScopeMode
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from recall_loop.graph.memories.questions import QuestionInput
+    from recall_loop.graph.request_parsing import QuestionInput
     from recall_loop.state.result import RetrieveResult
 
 FiltersInput = Filters | Mapping[str, Any]
@@ -104,19 +104,11 @@ class MemoryReading:
             InvalidInputError: an argument isn't allowed, or the request names another scope.
             StoreError: the store can't be read.
         """
-        from recall_loop.graph.memories.questions import request_of  # writing and searching alone don't need LangGraph
-        from recall_loop.graph.run import retrieve
+        from recall_loop.graph.request_parsing import request_of  # writing and searching alone don't need LangGraph
+        from recall_loop.graph.run import request_in_scope, retrieve
 
-        return retrieve(
-            request_of(question, fields),
-            store=self.store,
-            settings=self.settings,
-            llm=self._llm,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-        )
+        request = request_in_scope(request_of(question, fields), user_id, agent_id, conversation_id, tenant)
+        return retrieve(request, store=self.store, settings=self.settings, llm=self._llm)
 
     def get(
         self,

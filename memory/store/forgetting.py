@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
@@ -66,12 +65,12 @@ class SweepReport:
 def forget_records(session: StoreSession, writer: RecordWriter, predicate: Predicate, *, dry_run: bool) -> ForgetReport:
     """Delete the records that a predicate allows, or count them only; see `MemoryStore.forget`."""
     if dry_run:
-        return ForgetReport(MappingProxyType(retention.count_by_kind(session.database, predicate)), dry_run=True)
+        return ForgetReport(retention.count_by_kind(session.database, predicate), dry_run=True)
     session.check_writable()
     with session.exclusive([predicate.tenant]):  # the count must match what is deleted
         counts = retention.count_by_kind(session.database, predicate)
         _delete_all(session, writer, predicate.tenant, partial(record_queries.first_ids, session.database, predicate))
-    return ForgetReport(MappingProxyType(counts), dry_run=False)
+    return ForgetReport(counts, dry_run=False)
 
 
 def forgettable(

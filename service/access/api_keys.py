@@ -71,10 +71,6 @@ class KeysUnreadableError(RecallError):
 Delivery = Callable[[Key, str], object]
 
 
-def _deliver_nowhere(_: Key, __: str) -> None:
-    """The caller uses the result."""
-
-
 def read_keys(path: Path) -> list[Key]:
     """Return the keys of a file.
 
@@ -90,7 +86,7 @@ def read_keys(path: Path) -> list[Key]:
 
 
 def add_key(
-    path: Path, tenant: str, role: KeyRole, expires_at: datetime | None = None, *, deliver: Delivery = _deliver_nowhere
+    path: Path, tenant: str, role: KeyRole, expires_at: datetime | None = None, *, deliver: Delivery = lambda *_: None
 ) -> tuple[Key, str]:
     """Add a key to a file, which is made if need be; return it, and the plain key, which is kept nowhere.
 
@@ -120,7 +116,7 @@ def revoke_key(path: Path, key_id: str) -> Key:
 
 
 def rotate_key(
-    path: Path, key_id: str, old_until: datetime | None = None, *, deliver: Delivery = _deliver_nowhere
+    path: Path, key_id: str, old_until: datetime | None = None, *, deliver: Delivery = lambda *_: None
 ) -> tuple[Key, str]:
     """Add a key of the same tenant and role, and revoke the old one, from now or from `old_until` on.
 

@@ -116,11 +116,6 @@ class ServiceConfig(BaseSettings):
         except ValidationError as error:
             raise setting_error(error, values, ServiceConfig, SERVICE_ENV_PREFIX) from error
 
-    @property
-    def on_loopback(self) -> bool:
-        """Whether `host` can be reached from this machine only."""
-        return is_loopback(self.host)
-
 
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address means only this machine."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -18,6 +19,8 @@ from recall_loop.state.run.cancellation import cancellable
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_MAX_REPEAT_SECONDS = 3600.0
+_log = logging.getLogger(__name__)
 
 
 class RequestTimeoutError(RecallError):
@@ -152,3 +155,25 @@ def blocking(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 def is_cancelled() -> bool:
     """Return whether the request that this thread works for has ended; work in chunks checks it between them."""
     return current_executor().cancelled.is_set()
+
+
+async def repeat(work: Callable[[], object], seconds: float, pool: Executor, name: str) -> None:
+    """Run `work` every `seconds` in a thread of `pool` until cancelled, whatever it raises.
+
+    The log has the first failure of each kind, and the end of failures.
+    """
+    failing = ""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await RequestExecutor(pool, _MAX_REPEAT_SECONDS).run(work)
+        except Exception as error:  # noqa: BLE001  # logged below, and retried
+            kind, expected = type(error).__name__, isinstance(error, RecallError)
+            if kind != failing:
+                words = "%s failed and is retried every %g s: %s"
+                _log.warning(words, name, seconds, error if expected else kind, exc_info=None if expected else error)
+            failing = kind
+        else:
+            if failing:
+                _log.warning("%s works again", name)
+            failing = ""

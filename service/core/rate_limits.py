@@ -23,9 +23,6 @@ class PlaceLimiter:
 
     A key may hold as many places as it leaves free: one key at most half of them, and each of n greedy keys about one
     of n + 1 parts, so that a key that holds none finds one.
-
-    Args:
-        places: 1 or more.
     """
 
     def __init__(self, places: int) -> None:
@@ -57,12 +54,8 @@ class RateLimiter:
     """A leaky bucket per key (GCRA): one number, the time at which the bucket would be empty.
 
     With several workers, the counts are in shared memory, so that the limit applies to the whole service. A key
-    takes one of 16,384 slots; should the table be full of others, they share.
-
-    Args:
-        per_minute: requests a minute.
-        burst: requests at once before the rate counts.
-        shared: file that the workers share; absent = this process alone.
+    takes one of 16,384 slots; should the table be full of others, they share. `burst` requests may come at once
+    before the rate counts.
     """
 
     def __init__(self, per_minute: int, burst: int, shared: Path | None = None) -> None:

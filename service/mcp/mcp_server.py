@@ -139,13 +139,13 @@ async def _run_tool(
     spec: ToolSpec,
     arguments: BaseModel,
     make_context: Callable[[], ToolContext],
-) -> ToolResult:
+) -> ToolResult[Any]:
     """Run a tool in a thread, and send its progress on while it runs; nothing is sent unless the client asked."""
 
-    def run(report: Callable[[ToolProgress | ToolResult], None]) -> None:
+    def run(report: Callable[[ToolProgress | ToolResult[Any]], None]) -> None:
         report(spec.run(make_context(), arguments, report))
 
-    answer: ToolResult | None = None
+    answer: ToolResult[Any] | None = None
     async with aclosing(work.stream(run)) as steps:
         async for step in steps:
             if isinstance(step, ToolResult):
@@ -191,7 +191,8 @@ def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds
             )
             async with stdio_server() as (read, write):
                 pending = PendingRequests(seconds)
-                answering, settling = AnsweringStream(read, write, pending), SettlingStream(write, pending)
+                answering: Any = AnsweringStream(read, write, pending)
+                settling: Any = SettlingStream(write, pending)
                 await server.run(answering, settling, server.create_initialization_options())
 
     asyncio.run(run())

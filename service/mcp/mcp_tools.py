@@ -1,53 +1,48 @@
-"""The tools of the MCP server that read and write; those that erase are in `mcp_erasure` (OPS-6).
+"""The tools of the MCP server that read; those that write and erase are in `mcp_writes` (OPS-6).
 
-Each runs in a thread, in a context that holds the memory and the permissions.
+Each runs in a thread, in a context that holds the memory and the permissions. Its docstring is what a model reads.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
-from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.result_display import parse_profile, profile_for, response_to_json
-from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.mcp.mcp_models import (
-    AddArguments,
-    AddResult,
     EraseArguments,
     HistoryArguments,
     ListArguments,
-    NewRecord,
     RetrieveArguments,
     SearchArguments,
     SearchTrajectoriesArguments,
-    UpdateArguments,
-    UpdateResult,
 )
 from recall_loop.service.mcp.mcp_recall import RecallResult
 from recall_loop.service.middleware.dependencies import Caller
-from recall_loop.service.models.record_models import RecordHistory, RecordsPage, construct_record
+from recall_loop.service.models.record_models import RecordHistory, RecordsPage
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.display import NOT_SEARCHED_TEXT, format_count, truncate
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import AnyRecord, Record, RecordVersion
+from recall_loop.state.records.records import Record, RecordVersion
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import Role, ScopeMode, StopReason
+from recall_loop.state.types import ScopeMode, StopReason
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+Data = TypeVar("Data", bound=BaseModel)
 
 
 class ToolProgress(NamedTuple):
@@ -94,15 +89,21 @@ class ToolContext:
 
 
 @dataclass(frozen=True)
-class ToolResult:
+class ToolResult(Generic[Data]):
     """A tool's answer: text for the model, data for the application."""
 
     text: str
-    data: BaseModel
+    data: Data
 
 
-def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: ReportProgress) -> ToolResult:
-    """Run the loop, and report every iteration."""
+def call_retrieve(
+    context: ToolContext, arguments: RetrieveArguments, report: ReportProgress
+) -> ToolResult[RecallResult]:
+    """Search the memory until there is enough evidence for a question.
+
+    Returns ranked facts with their sources, as text with citations, the confidence in the result, and why the
+    search stopped.
+    """
     from recall_loop.graph.run import follow, stream_retrieve  # adding and searching alone don't need LangGraph
 
     request = _retrieve_request(context.scope, arguments)
@@ -139,8 +140,12 @@ def _result_text(result: RetrieveResult) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgress) -> ToolResult:
-    """Search once."""
+def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgress) -> ToolResult[SearchResults]:
+    """Search once, by words and meaning.
+
+    Returns records, best first, with their similarity to the query, 0 to 1: there are always some, however
+    dissimilar.
+    """
     named = parse_profile(arguments.profile) if arguments.profile else None
     found = search(context.store, arguments.query, scope=context.scope, params=arguments)
     profile = named or profile_for(found.scope, found.content_types)
@@ -166,31 +171,23 @@ def _date(moment: Any) -> str | None:
 
 def call_search_trajectories(
     context: ToolContext, arguments: SearchTrajectoriesArguments, _: ReportProgress
-) -> ToolResult:
-    """Search past runs."""
+) -> ToolResult[TrajectoryResults]:
+    """Search past runs of agents for experience with a similar task.
+
+    How a run ended and how much can be learned from it are separate: a failed run may teach a lot. `errors` lists
+    what went wrong and the call that followed; search with the text of an error to find how it was solved.
+    """
     found = search_trajectories(context.store, arguments.query, scope=context.scope, params=arguments)
     notes = [found.degraded_reason] if found.degraded_reason else []
     text = json.dumps(found.to_display(), ensure_ascii=False)
     return ToolResult("\n".join([text, *notes]), TrajectoryResults.from_result(found))
 
 
-def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -> ToolResult:
-    """Add memories: all of them or, if one is invalid, none. Existing records are never replaced, whoever owns them."""
-    scope = context.write_scope
-    records = [_with_owner(scope, record, at) for at, record in enumerate(arguments.records)]
-    _check_new(context, [record.id for record in records])
-    content = [*([arguments.text] if arguments.text else []), *arguments.messages, *records]
-    if not content:
-        raise InvalidInputError("arguments", {}, "one of text, messages, records")
-    owner = addition_owner({"tenant": scope.tenant, "language": arguments.language, **given_owners(scope)})
-    added = add_records(context.store, content, owner, roles=tuple(Role), actor=context.caller.key_id)
-    ids, warnings = list(added.ids), list(added.warnings)
-    text = "\n".join([f"Added {len(ids)}: {', '.join(ids)}", *warnings])
-    return ToolResult(text, AddResult(ids=ids, warnings=warnings))
+def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress) -> ToolResult[RecordsPage]:
+    """List memories, newest first, a page at a time.
 
-
-def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress) -> ToolResult:
-    """List memories, newest first."""
+    Long ones are cut; `search` with the profile `full` shows them in full.
+    """
     filters = arguments.filters if arguments.filters.model_fields_set else None
     try:
         page = context.store.newest(
@@ -211,34 +208,9 @@ def record_line(record: Record) -> str:
     return f"[{record.kind.value} {record.id}] {_hit_prefix(record)}{truncate(record.text, _LINE_CHARS)}"
 
 
-def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
-    """Return a record with the owner that the operator has fixed."""
-    owners = given_owners(scope)
-    for name, settled in owners.items():
-        if getattr(record, name) not in (None, settled):
-            raise InvalidInputError(f"records.{at}.{name}", getattr(record, name), f"{settled}, or leave it out")
-    return construct_record(record, id=record.id or derive_id(), **owners)
-
-
-def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
-    taken = {record.id for record in context.store.get(ids, scope=Scope(tenant=context.scope.tenant))}
-    for at, record_id in enumerate(ids):
-        if record_id in taken or record_id in ids[:at]:
-            raise InvalidInputError(f"records.{at}.id", record_id, "an id that no record has yet; or leave it out")
-
-
-def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgress) -> ToolResult:
-    """Change some fields of a memory in reach; the old version stays in its history."""
-    _check_reach(context.store, arguments.id, context.write_scope)
-    actor = context.caller.key_id or "mcp"
-    record = context.store.update(arguments.id, arguments.changes, tenant=context.scope.tenant, actor=actor)
-    data = UpdateResult(record=cast("AnyRecord", record))
-    return ToolResult(f"Changed: {record_line(record)}", data)
-
-
-def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult:
-    """List the changes of a memory in reach."""
-    _check_reach(context.store, arguments.id, context.scope)
+def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult[RecordHistory]:
+    """Show the changes of a memory: when, by whom, before and after."""
+    check_reach(context.store, arguments.id, context.scope)
     versions = context.store.history(arguments.id, tenant=context.scope.tenant)
     lines = [f"{one.number}. {one.changed_at:%Y-%m-%d %H:%M} {one.action} {_differences(one)}" for one in versions]
     return ToolResult("\n".join(lines or ["It was never changed."]), RecordHistory(versions=versions))
@@ -255,6 +227,7 @@ def _shown(value: Any) -> str:
     return truncate(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _LINE_CHARS)
 
 
-def _check_reach(store: MemoryStore, record_id: str, scope: Scope) -> None:
+def check_reach(store: MemoryStore, record_id: str, scope: Scope) -> None:
+    """Raise `InvalidInputError` where a scope has no record of this id."""
     if not store.get([record_id], scope=scope):
         raise InvalidInputError("id", record_id, "the id of a memory in reach")

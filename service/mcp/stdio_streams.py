@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Any, Self
 
 from mcp.shared.message import SessionMessage
@@ -64,35 +62,24 @@ class PendingRequests:
 
 
 class _WrappedStream:
-    """A stream of the SDK that is opened and closed with the wrapped one."""
+    """A stream of the SDK that is opened and closed with the wrapped one, which does all that isn't done here."""
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     async def __aenter__(self) -> Self:
-        """Enter the stream."""
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Leave the stream."""
-        handled: bool | None = await self._stream.__aexit__(kind, error, trace)
-        return handled
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._stream.__aexit__(*error)
 
 
 class SettlingStream(_WrappedStream):
-    """A stream to write to, which notes the answers that are sent.
-
-    Args:
-        write: the stream.
-        pending: the requests that wait for them.
-    """
+    """The stream `write`, which tells `pending` of the answers that are sent."""
 
     def __init__(self, write: _Stream, pending: PendingRequests) -> None:
         super().__init__(write)
@@ -105,36 +92,19 @@ class SettlingStream(_WrappedStream):
 
 
 class AnsweringStream(_WrappedStream):
-    """The messages of a stream; unreadable ones are answered with an error and left out.
-
-    Args:
-        read: the stream.
-        write: stream for answers.
-        pending: the requests for whose answers its end waits.
-    """
+    """The messages of `read`; unreadable ones are answered to `write` and left out. Its end waits for `pending`."""
 
     def __init__(self, read: _Stream, write: _Stream, pending: PendingRequests) -> None:
         super().__init__(read)
         self._write, self._pending = write, pending
 
-    @property
-    def last_context(self) -> Any:
-        """Metadata that the SDK keeps with a message."""
-        return getattr(self._stream, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
-        return await self._readable(self._stream.receive)
+    def __aiter__(self) -> Self:
+        return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        """Return the next message, if there is one."""
-        return await self._readable(self._stream.__anext__)
-
-    async def _readable(self, following: Callable[[], Awaitable[Any]]) -> SessionMessage | Exception:
         try:
-            while isinstance(found := await following(), ValidationError):
-                answer = _answer(found)
-                if answer is not None:
+            while isinstance(found := await anext(self._stream), ValidationError):
+                if (answer := _answer(found)) is not None:
                     await self._write.send(SessionMessage(answer))
         except StopAsyncIteration:
             await self._pending.wait()
@@ -143,10 +113,6 @@ class AnsweringStream(_WrappedStream):
         if isinstance(message, SessionMessage):
             self._pending.note_read(message.message)
         return message
-
-    def __aiter__(self) -> Self:
-        """Return the stream itself."""
-        return self
 
 
 def _answer(error: ValidationError) -> JSONRPCError | None:

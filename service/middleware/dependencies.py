@@ -144,13 +144,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}
 
 
 def authenticate_caller(service: Service, headers: Headers, client: Client, *, metrics: bool) -> Caller:
-    """Return who calls.
-
-    Args:
-        service: the running service.
-        headers: of the request.
-        client: address and port of the other end; None on a Unix socket.
-        metrics: whether the request is for /metrics, which needs its own role.
+    """Return who calls; a request for `metrics` needs a role of its own.
 
     Raises:
         ProblemError: 401 without a valid key; 403 with a key of a wrong role, or if there are no keys and the

@@ -20,11 +20,6 @@ class GuardedProtocol(HttpToolsProtocol):
     A head has `head_seconds` from the connection's start, or from its own first byte on a connection that is kept
     alive; so has what a client still sends of a body after its answer. A client that has begun a head gets 408 as a
     problem document, one whose head exceeds 64 KiB gets 431, and one that has sent nothing gets no answer.
-
-    Args:
-        head_seconds: above 0.
-        args: of uvicorn.
-        options: of uvicorn.
     """
 
     def __init__(self, *args: Any, head_seconds: float, **options: Any) -> None:

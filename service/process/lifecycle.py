@@ -19,14 +19,13 @@ from recall_loop.graph.frozen_heap import freeze_heap
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
-from recall_loop.service.core.config import ServiceConfig
-from recall_loop.service.core.deadline import RequestExecutor
+from recall_loop.service.core.config import ServiceConfig, is_loopback
+from recall_loop.service.core.deadline import RequestExecutor, repeat
 from recall_loop.service.core.fair_threads import FairThreadPool
 from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
-from recall_loop.service.process.repeating import repeat
 from recall_loop.service.workers.remote_writer import open_service_store
 from recall_loop.service.workers.supervisor import watch_parent
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError
@@ -253,7 +252,7 @@ def load_keys(config: ServiceConfig) -> KeyRing | None:
     """
     if config.keys_file is not None:
         return KeyRing(config.keys_file)
-    if not config.on_loopback:
+    if not is_loopback(config.host):
         allowed = "a loopback address such as 127.0.0.1, unless API keys are in use (--keys)"
         raise InvalidInputError("host", config.host, allowed)
     return None

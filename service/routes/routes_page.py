@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -49,17 +48,11 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _StaticFile:
-    body: bytes
-    media_type: str
-    etag: str
-
-
 @cache
-def _static_file(name: str) -> _StaticFile:
+def _static_file(name: str) -> tuple[bytes, str]:
+    """Return the bytes of a file, and their ETag."""
     body = _words() if name == "words.json" else files("recall_loop.service").joinpath("page", name).read_bytes()
-    return _StaticFile(body, _MEDIA_TYPES[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
+    return body, f'"{hashlib.sha256(body).hexdigest()[:24]}"'
 
 
 def _words() -> bytes:
@@ -84,8 +77,8 @@ async def page_file(request: Request, name: str) -> Response:
 
 
 def _file_response(request: Request, name: str) -> Response:
-    file = _static_file(name)
-    headers = {**_HEADERS, "ETag": file.etag}
-    if request.headers.get("if-none-match") == file.etag:
+    body, etag = _static_file(name)
+    headers = {**_HEADERS, "ETag": etag}
+    if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
-    return Response(file.body, media_type=file.media_type, headers=headers)
+    return Response(body, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -19,20 +20,22 @@ from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, Recor
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin, WriteOutcome
-from recall_loop.memory.store.write.recall_counts import RecallCounter, RecallRow
+from recall_loop.memory.store.write.recall_counts import RecallCounter
 from recall_loop.service.core.config import ServiceConfig
-from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
-from recall_loop.state.errors import StoreLockedError
-from recall_loop.state.records.records import RECORD_ADAPTER, Record
+from recall_loop.state.errors import RecallError, StoreLockedError, StoreUnavailableError
+from recall_loop.state.records.records import Record
 from recall_loop.state.run.cancellation import cancellation_event
-from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
+from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
 _LONGEST_SECONDS = 3600.0
 IN_MEMORY_WARNING = "No store is set: records are kept in memory only and are lost when the service ends."
+
+
+class WriterUnavailableError(StoreUnavailableError):
+    """The writer process isn't running, or ended before it answered."""
 
 
 class RemoteWriterStore(MemoryStore):
@@ -47,10 +50,10 @@ class RemoteWriterStore(MemoryStore):
 
     writer_socket: Path | None = None
 
-    def __init__(self, session: StoreSession, writer: RecordWriter | None = None) -> None:
-        super().__init__(session, writer or _RemoteRecordWriter(session, self._ask))
+    def __init__(self, session: StoreSession) -> None:
+        super().__init__(session, _RemoteRecordWriter(session, self._ask))
         self.maintenance = _RemoteMaintenance(self._session, self._ask)
-        self._session.recalls = RecallCounter(self._count)
+        self._session.recalls = RecallCounter(lambda rows: self._ask("maintenance.add_recalls", rows))
 
     @property
     def writable(self) -> bool:
@@ -59,54 +62,40 @@ class RemoteWriterStore(MemoryStore):
 
     def erase(self, scope: Scope) -> int:
         """As `MemoryStore.erase`, by the owner."""
-        return int(self._ask({"op": "erase", "scope": scope.model_dump(mode="json")})["count"])
+        return int(self._ask("erase", scope))
 
-    def forget(
-        self,
-        scope: Scope,
-        *,
-        filters: Filters | None = None,
-        rule: RetentionRule | None = None,
-        content_types: ContentTypeNames | None = None,
-        dry_run: bool = False,
-    ) -> ForgetReport:
+    def forget(self, scope: Scope, *, dry_run: bool = False, **which: Any) -> ForgetReport:
         """As `MemoryStore.forget`, by the owner; a dry run by this process."""
-        types = None if content_types is None else tuple(content_types)
         if dry_run:
-            return super().forget(scope, filters=filters, rule=rule, content_types=types, dry_run=True)
-        named = {"scope": scope, "filters": filters, "rule": rule}
-        plain = {name: value and value.model_dump(mode="json", exclude_none=True) for name, value in named.items()}
-        return ForgetReport(self._ask({"op": "forget", **plain, "content_types": types})["by_kind"], dry_run=False)
+            return super().forget(scope, dry_run=True, **which)
+        report: ForgetReport = self._ask("forget", scope, **which)
+        return report
 
-    def update(
-        self, record_id: str, changes: Mapping[str, Any], *, tenant: str = DEFAULT_TENANT, actor: str | None = None
-    ) -> Record:
+    def update(self, record_id: str, changes: Mapping[str, Any], **options: Any) -> Record:
         """As `MemoryStore.update`, by the owner."""
-        message = {"op": "update", "id": record_id, "changes": changes, "tenant": tenant, "actor": actor}
-        return RECORD_ADAPTER.validate_python(self._ask(message)["record"])
+        record: Record = self._ask("update", record_id, changes, **options)
+        return record
 
-    def _count(self, rows: Sequence[RecallRow]) -> None:
-        self._ask({"op": "count", "rows": rows})
-
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, operation: str, *args: Any, **options: Any) -> Any:
         if self.writer_socket is None:
             raise WriterUnavailableError("no process writes to this store")
         try:
             with Client(str(self.writer_socket), family="AF_UNIX") as connection:
-                connection.send_bytes(encode_message(message))
+                connection.send((operation, args, options))
                 answer = _receive_reply(connection)
         except (OSError, EOFError) as error:
             raise WriterUnavailableError(
                 "the writer process ended: not acknowledged; repeating the call is safe"
             ) from error
-        raise_error(answer)
+        if isinstance(answer, RecallError):
+            raise answer
         return answer
 
 
 class _RemoteRecordWriter(RecordWriter):
     """The writer of a store that another process writes: checked calls go to the owner, 1,000 records at a time."""
 
-    def __init__(self, session: StoreSession, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(self, session: StoreSession, ask: Callable[..., Any]) -> None:
         super().__init__(session)
         self._ask = ask
 
@@ -118,41 +107,42 @@ class _RemoteRecordWriter(RecordWriter):
             records = list(records)
             check_records(records)
         outcomes: list[WriteOutcome] = []
-        source, options = iter(records), {"tenant": tenant, "actor": origin.actor, "on_reject": on_reject}
+        source = iter(records)
         while chunk := list(islice(source, UPSERT_CHUNK)):
-            answer = self._ask({"op": "upsert", **options, "records": chunk})
+            written = self._ask("upsert", chunk, tenant=tenant, actor=origin.actor, on_reject=on_reject)
             base = len(outcomes)
-            outcomes += [WriteOutcome(**{**one, "index": base + one["index"]}) for one in answer["outcomes"]]
+            outcomes += [replace(one, index=base + one.index) for one in written]
         return outcomes
 
     def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
         """As `RecordWriter.delete`, by the owner."""
-        return sum(int(self._ask({"op": "delete", "tenant": tenant, "ids": ids})["count"]) for ids in chunks)
+        return sum(int(self._ask("delete", ids, tenant=tenant)) for ids in chunks)
 
 
 class _RemoteMaintenance(Maintenance):
     """The maintenance of a store that another process writes."""
 
-    def __init__(self, session: StoreSession, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(self, session: StoreSession, ask: Callable[..., Any]) -> None:
         super().__init__(session)
         self._ask = ask
 
     def compact(self, *, progress: ProgressCallback | None = None) -> None:
         """As `Maintenance.compact`, by the owner; it reports no progress."""
-        self._ask({"op": "compact"})
+        self._ask("maintenance.compact")
 
     def sweep(self) -> SweepReport:
         """As `Maintenance.sweep`, by the owner."""
-        return SweepReport(**self._ask({"op": "sweep"})["swept"])
+        report: SweepReport = self._ask("maintenance.sweep")
+        return report
 
 
-def _receive_reply(connection: Connection) -> dict[str, Any]:
+def _receive_reply(connection: Connection) -> Any:
     """Wait for the owner's answer, as long as our caller waits."""
     nobody_waits, end = cancellation_event(), time.monotonic() + _LONGEST_SECONDS
     while not connection.poll(_POLL_SECONDS):
         if (nobody_waits is not None and nobody_waits.is_set()) or time.monotonic() > end:
             raise WriterUnavailableError("the write took too long: not acknowledged; repeating the call is safe")
-    return decode_message(connection.recv_bytes())
+    return connection.recv()
 
 
 def check_shared_store(config: ServiceConfig, settings: Settings) -> None:

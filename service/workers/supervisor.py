@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # An owner that exits immediately is not restarted more often than this.
 _MIN_RESTART_SECONDS = 2.0
-_FORWARDED_SETTINGS = [
+_FORWARDED_SETTINGS = {
     "store_path",
     "chroma_url",
     "llm_model",
@@ -42,7 +42,7 @@ _FORWARDED_SETTINGS = [
     "write_answer",
     "log_format",
     "log_level",
-]
+}
 # Signals that end the service, and its exit codes; interval of checking for one while the store is being opened.
 _ENDING: dict[int, int] = {signal.SIGTERM: 0, signal.SIGINT: 128 + signal.SIGINT}
 _LOOK_SECONDS = 0.2
@@ -156,15 +156,12 @@ def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dic
         shared["owner_socket"] = writer_socket(folder)
     worker_config = config.model_copy(update=shared)
     fields = worker_config.model_dump(mode="json", exclude_none=True)
-    variables = {SERVICE_ENV_PREFIX + name.upper(): _env_value(value) for name, value in fields.items()}
-    forwarded = {name: getattr(settings, name) for name in _FORWARDED_SETTINGS}
-    return variables | {
-        SETTINGS_PREFIX + name.upper(): _env_value(value) for name, value in forwarded.items() if value is not None
+    forwarded = settings.model_dump(mode="json", include=_FORWARDED_SETTINGS, exclude_none=True)
+    return {
+        prefix + name.upper(): value if isinstance(value, str) else json.dumps(value)
+        for prefix, values in ((SERVICE_ENV_PREFIX, fields), (SETTINGS_PREFIX, forwarded))
+        for name, value in values.items()
     }
-
-
-def _env_value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 _POLL_SECONDS = 1.0

@@ -1,25 +1,24 @@
 """`python -m recall_loop.service.workers.writer_process SOCKET`: the writer process for several workers.
 
-It holds the store's writer lock and answers at a Unix socket. It ends when its standard input does: with its
+It holds the store's writer lock and answers at a Unix socket, in a folder that only their own user may enter: what
+comes there is pickled by a worker. It ends when its standard input does: with its
 parent, and after the workers. It first finishes writes that have begun.
 """
 
 from __future__ import annotations
 
 import logging
+import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from multiprocessing.connection import Listener
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.service.core.ipc_protocol import MAX_MESSAGE_BYTES, decode_message, encode_error, encode_message
 from recall_loop.state.errors import InvalidInputError, RecallError
-from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 WRITER_READY = "ready"
 _THREADS = 32
+_MAX_MESSAGE_BYTES = 1024 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -61,62 +61,23 @@ class WriterProcess:
     def _serve(self, connection: Connection) -> None:
         with connection:
             try:
-                message = decode_message(connection.recv_bytes(MAX_MESSAGE_BYTES))
-                connection.send_bytes(encode_message(self._answer(message)))
-            except (OSError, EOFError, ValueError) as error:
+                operation, args, options = pickle.loads(connection.recv_bytes(_MAX_MESSAGE_BYTES))
+                connection.send(self._answer(operation, args, options))
+            except (OSError, EOFError) as error:
                 _log.warning("a worker left before its write was answered: %s", error)
 
-    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, operation: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return what a method of the store returns, or the error that it raises."""
         try:
-            return _OPERATIONS[message["op"]](self._store, message)
+            return attrgetter(operation)(self._store)(*args, **options)
         except RecallError as error:
-            return encode_error(error)
+            return error
 
 
 def _log_failure(done: Future[None]) -> None:
     """Log what went wrong unforeseen; the worker hears that nothing is acknowledged, as the connection is closed."""
     if (error := done.exception()) is not None:
         _log.error("a write failed", exc_info=error)
-
-
-def _upsert(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    options = {name: message[name] for name in ("tenant", "actor", "on_reject")}
-    return {"outcomes": [asdict(one) for one in store.upsert(message["records"], **options)]}
-
-
-def _forget(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    filters, rule = message["filters"], message["rule"]
-    report = store.forget(
-        Scope.model_validate(message["scope"]),
-        filters=None if filters is None else Filters.model_validate(filters),
-        rule=None if rule is None else RetentionRule.model_validate(rule),
-        content_types=message["content_types"],
-    )
-    return {"by_kind": dict(report.by_kind)}
-
-
-def _count(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    store.maintenance.add_recalls([(tenant, record, times, last) for tenant, record, times, last in message["rows"]])
-    return {}
-
-
-def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
-    store.maintenance.compact()
-    return {}
-
-
-_OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] = {
-    "upsert": _upsert,
-    "delete": lambda store, asked: {"count": store.delete(asked["ids"], tenant=asked["tenant"])},
-    "erase": lambda store, asked: {"count": store.erase(Scope.model_validate(asked["scope"]))},
-    "forget": _forget,
-    "update": lambda store, asked: {
-        "record": store.update(asked["id"], asked["changes"], tenant=asked["tenant"], actor=asked["actor"])
-    },
-    "count": _count,
-    "sweep": lambda store, _: {"swept": asdict(store.maintenance.sweep())},
-    "compact": _compact,
-}
 
 
 def _keep_sweeping(store: MemoryStore, seconds: float, ended: threading.Event) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from recall_loop import Memory, MemoryStore, add_tool, ingest_file, write_facts
 from recall_loop.cli.main import main
-from recall_loop.service.core.ipc_protocol import decode_message, encode_message
 from recall_loop.state.records.records import RECORD_CLASSES
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
+from tests.processes.remote_writer import writing_through
 from tests.service_server import running_service
 
 TALK = {"conversation_id": "c", "user_id": "u"}
@@ -50,8 +50,8 @@ def by_file(store, fields, tmp_path):
 
 
 def by_writer_process(store, fields, tmp_path):
-    message = decode_message(encode_message({"records": [fields]}))
-    store.upsert(message["records"])
+    with writing_through(store) as remote:
+        remote.upsert([fields])
 
 
 WAYS = [by_upsert, by_class, by_memory, by_file, by_writer_process]

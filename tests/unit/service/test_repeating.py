@@ -6,7 +6,7 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from recall_loop.service.process.repeating import repeat
+from recall_loop.service.core.deadline import repeat
 from recall_loop.state.errors import StoreUnavailableError
 
 
