@@ -104,7 +104,7 @@ def measure(
 def bare_lookup(store: MemoryStore, question: LabelledQuestion) -> float:
     """Return the seconds of one query embedding, one Chroma query and one full-text query."""
     view, words = store.view(Scope(tenant=question.collection)), stems(question.question)
-    with store._session.searching() as chroma:
+    with store._session.connection.searching() as chroma:
         if chroma is None:
             raise SystemExit("Chroma is not there: nothing to compare with")
         started = time.perf_counter()

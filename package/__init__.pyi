@@ -33,8 +33,11 @@ from .memory.intake.imports.mem0 import Mem0Source as Mem0Source
 from .memory.search.engine import search as search, search_many as search_many
 from .memory.search.present.result_display import parse_profile as parse_profile, truncate_text as truncate_text
 from .memory.search.rerank.rerank import as_reranker as as_reranker
-from .memory.store.embed.embedders import Embedder as Embedder, OpenAIEmbedder as OpenAIEmbedder
-from .memory.store.embed.langchain_embedder import LangChainEmbedder as LangChainEmbedder
+from .memory.store.embed.embedders import Embedder as Embedder
+from .memory.store.embed.langchain_embedder import (
+    LangChainEmbedder as LangChainEmbedder,
+    OpenAIEmbedder as OpenAIEmbedder,
+)
 from .memory.store.embed.minilm import MiniLmEmbedder as MiniLmEmbedder
 from .memory.store.forgetting import ForgetReport as ForgetReport, SweepReport as SweepReport
 from .memory.store.store import MemoryStore as MemoryStore

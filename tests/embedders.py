@@ -46,12 +46,12 @@ class RememberingModel(MiniLmModel):
         self._known = LRUCache(100_000_000, lambda made: made[0].nbytes + made[1].nbytes)
         self._lock = threading.Lock()
 
-    def _embedded(self, texts, tokens):
+    def _embedded(self, texts, tokens, *, query):
         with self._lock:
             found = {text: self._known[text] for text in texts if text in self._known}
         new = [text for text in dict.fromkeys(texts) if text not in found]
         matrices = []
-        vectors = super()._embedded(new, matrices)
+        vectors = super()._embedded(new, matrices, query=query)
         made = {text: (vectors[at].copy(), matrices[at]) for at, text in enumerate(new)}
         with self._lock:
             self._known.update(made)

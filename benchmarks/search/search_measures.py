@@ -87,7 +87,7 @@ class QueryRunner:
 
     def chroma(self, number: int) -> object:
         """Ask the store's own collection, past the store."""
-        with self.store._session.searching() as chroma:
+        with self.store._session.connection.searching() as chroma:
             if chroma is None:
                 raise SystemExit(f"Chroma is not there: {self.store.degraded_reason}")
             at = number % len(self.pool.questions)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_files import remove_path
 from recall_loop.memory.store.chroma.chroma_server import is_server_note, server_from_meta
@@ -22,13 +21,11 @@ from recall_loop.memory.store.files.store_files import (
 from recall_loop.memory.store.files.store_place import checked_place, shown_place
 from recall_loop.memory.store.recovery import reconciling, recovery
 from recall_loop.memory.store.recovery.open_files import BACKUP_NOTE, OpenStoreFiles, is_folder_note
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_folder
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.store_session import StoreSession
 
 _ALLOWED = "the path of a folder that doesn't exist yet"
 _DRAFT = ".unfinished"

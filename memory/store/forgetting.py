@@ -6,20 +6,17 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
+from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery.recovery import CHUNK
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables import record_queries, retention, versions
+from recall_loop.memory.store.tables.database import Dialect
 from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
 from recall_loop.state.errors import NOTHING, InvalidInputError
 from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.types import ContentType, ScopeMode
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.record_writer import RecordWriter
-    from recall_loop.memory.store.recovery.store_session import StoreSession
-    from recall_loop.memory.store.tables.database import Dialect
 
 _LOG = logging.getLogger(__name__)
 # For callers from Python, over HTTP and MCP, and for those of the command line.

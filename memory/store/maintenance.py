@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from recall_loop.memory.store import backup, forgetting
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.forgetting import SweepReport
 from recall_loop.memory.store.index.caches.row_limits import INDEXED_ROWS, compared_rows
+from recall_loop.memory.store.index.record_relations import TenantSize, tenant_sizes
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
+from recall_loop.memory.store.recovery.recovery import ProgressCallback
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.tables.database import set_meta
-from recall_loop.memory.store.tenant_sizes import TenantSize, tenant_sizes
 from recall_loop.memory.store.write import stored_tokens
+from recall_loop.memory.store.write.recall_counts import RecallRow
 from recall_loop.memory.store.write.staged_vectors import StagedVectors
 from recall_loop.state.run.patience import waiting_at_most
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.recovery import ProgressCallback
-    from recall_loop.memory.store.recovery.store_session import StoreSession
-    from recall_loop.memory.store.write.recall_counts import RecallRow
 
 # Callers such as load balancers wait for it.
 _PROBE_SECONDS = 2.0
@@ -52,7 +49,7 @@ class Maintenance:
         with waiting_at_most(_PROBE_SECONDS):
             known = chroma_server.server_from_meta(self._session.database.meta())
         if known is not None:
-            with self._session.searching() as chroma:
+            with self._session.connection.searching() as chroma:
                 try:
                     if chroma is not None:
                         chroma.ping()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from typing import Any, NoReturn, Self, cast
 
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import RecordWriter
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store_writing import StoreWriting
 from recall_loop.state.errors import StoreUnusableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.store_session import StoreSession
 
 
 class OpenStore(StoreWriting):

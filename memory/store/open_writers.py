@@ -8,10 +8,11 @@ import time
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.keyed_locks import KeyedLocks
 from recall_loop.memory.store.forgetting import sweep
 from recall_loop.memory.store.open_store import OpenStore
@@ -24,9 +25,6 @@ from recall_loop.memory.store.tables.attribute_index import checked_paths, index
 from recall_loop.memory.store.tables.database import DatabaseDamagedError
 from recall_loop.memory.store.tables.versions import DEFAULT_HISTORY_DAYS
 from recall_loop.state.errors import InvalidInputError, RecallError, StoreLockedError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
 
 _LOG = logging.getLogger(__name__)
 _S = TypeVar("_S", bound=OpenStore)
@@ -154,17 +152,13 @@ def _connect(session: StoreSession) -> None:
         except ChromaError as error:
             session.connection.degrade(error)
         if session.degraded_reason is None:
-            _sweep(session)
+            try:
+                sweep(session, RecordWriter(session), session.retention)
+            except StoreUnavailableError as error:  # reads leave out expired records anyway
+                _LOG.warning("%s: the sweep is left for later: %s", session.files.place, error)
     except BaseException:
         session.close()
         raise
-
-
-def _sweep(session: StoreSession) -> None:
-    try:
-        sweep(session, RecordWriter(session), session.retention)
-    except StoreUnavailableError as error:  # reads leave out expired records anyway
-        _LOG.warning("%s: the sweep is left for later: %s", session.files.place, error)
 
 
 def _check_options(session: StoreSession, embedder: Embedder, how: OpenOptions) -> None:

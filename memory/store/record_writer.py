@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.onnx_model import return_freed_memory
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables.prepared_records import (
     ChangeOrigin,
     PreparedRecord,
@@ -19,13 +20,9 @@ from recall_loop.memory.store.tables.prepared_records import (
     validate_and_prepare,
 )
 from recall_loop.memory.store.write import commits
-from recall_loop.memory.store.write.group_commit import ChromaDelivery, GroupCommit, PendingWrite
-from recall_loop.memory.store.write.prolonging import prolong_records
+from recall_loop.memory.store.write.group_commit import GroupCommit, PendingWrite, chroma_delivery
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.store_session import StoreSession
-    from recall_loop.state.records.records import Record
+from recall_loop.state.records.records import Record
 
 # Chroma takes a thousand rows at a time for hardly more than a quarter as many.
 UPSERT_CHUNK = 1000
@@ -90,19 +87,14 @@ class RecordWriter:
             every = [*chunk, *source]
             check_records([given for _, given in every])
             chunk, source = every[:UPSERT_CHUNK], iter(every[UPSERT_CHUNK:])
-        with self.session.writing([tenant]), ChromaDelivery(self.session.connection.deliver) as delivery:
+        with self.session.writing([tenant]), chroma_delivery(self.session.connection.deliver) as deliver:
             while chunk:
-                outcomes += self._write_chunk(tenant, chunk, origin, delivery)
+                drafts, rejected, _ = _prepared(tenant, chunk, origin)
+                written = self._write_records(list(drafts.values()))
+                deliver(written.pending)
+                outcomes += _outcomes(chunk, drafts, rejected, written.statuses)
                 chunk = list(islice(source, UPSERT_CHUNK))
         return outcomes
-
-    def _write_chunk(
-        self, tenant: str, chunk: list[tuple[int, Any]], origin: ChangeOrigin, delivery: ChromaDelivery
-    ) -> list[WriteOutcome]:
-        drafts, rejected, _ = _prepared(tenant, chunk, origin)
-        written = self._write_records(list(drafts.values()))
-        delivery.deliver_chunk(written.pending, more=len(chunk) == UPSERT_CHUNK)
-        return _outcomes(chunk, drafts, rejected, written.statuses)
 
     def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
         session = self.session
@@ -157,11 +149,6 @@ class RecordWriter:
                     self.session.recalls.forget(tenant, ids)
                 self.session.connection.flush_after_commit()
         return deleted
-
-    def prolong(self, tenant: str, moments: Mapping[str, datetime]) -> int:
-        """Move the times at which records expire; return how many were moved."""
-        with self.session.writing([tenant]):
-            return prolong_records(self.session.database.for_tenant(tenant), tenant, moments)
 
 
 def _prepared(

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Self, Union
 
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.forgetting import check_rules
 from recall_loop.memory.store.open_store import OpenStore
 from recall_loop.memory.store.open_writers import check_wait_seconds, open_as
 from recall_loop.memory.store.recovery.opening import OpenOptions, open_in_memory, store_exists
+from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables.attribute_index import checked_paths
 from recall_loop.memory.store.tables.versions import DEFAULT_HISTORY_DAYS, check_history_days
@@ -22,8 +24,6 @@ from recall_loop.state.scope import RetentionRule
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.recovery import ProgressCallback
     from recall_loop.state.settings.settings import Settings
 
 EmbedderInput = Union["Embedder", "Embeddings", str]

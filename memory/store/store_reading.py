@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import now_microseconds
@@ -14,8 +14,10 @@ from recall_loop.memory.store.index.record_relations import (
     read_relations,
 )
 from recall_loop.memory.store.index.view import View
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.tables import record_queries
 from recall_loop.memory.store.tables.attribute_index import indexed_paths
+from recall_loop.memory.store.tables.database import Database
 from recall_loop.memory.store.tables.predicate import NO_PATHS, Predicate, compile_predicate
 from recall_loop.memory.store.tables.record_queries import RecordPage
 from recall_loop.memory.store.tables.versions import read_versions
@@ -25,10 +27,6 @@ from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record, RecordVersion
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.store_session import StoreSession
-    from recall_loop.memory.store.tables.database import Database
 
 ContentTypeNames = Iterable[ContentType | str]
 

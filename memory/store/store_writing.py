@@ -6,24 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
 from recall_loop.memory.store.forgetting import ForgetReport, forget_records, forgettable
 from recall_loop.memory.store.record_writer import OnReject, RecordWriter, check_on_reject
 from recall_loop.memory.store.recovery import recovery
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store_reading import ContentTypeNames, StoreReading, check_id, checked_ids
-from recall_loop.memory.store.tables import record_queries
+from recall_loop.memory.store.tables import record_queries, retention
 from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.memory.store.tables.prepared_records import WriteOutcome, change_origin
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record, with_changes
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
 from recall_loop.state.types import ScopeMode, Timestamp
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.store_session import StoreSession
 
 
 class StoreWriting(StoreReading):
@@ -177,7 +175,10 @@ class StoreWriting(StoreReading):
         """
         tenant = validate_model(Scope, {"tenant": tenant}).tenant
         checked = {key: validate_model(_Expiry, {"expires_at": moment}).expires_at for key, moment in moments.items()}
-        return self.writer.prolong(tenant, checked) if checked else 0
+        if not checked:
+            return 0
+        with self._session.writing([tenant]):
+            return retention.prolong_records(self._session.database.for_tenant(tenant), tenant, checked)
 
     @contextmanager
     def exclusive(self, tenant: str = DEFAULT_TENANT) -> Iterator[None]:

@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 import zlib
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -40,16 +41,19 @@ def has_vectors(folder: Path) -> bool:
 
     Below about 1,000 rows there are no vector files, or only empty ones.
     """
-    headers = list(folder.rglob("header.bin"))
-    for header in headers:
-        found = header.read_bytes()
-        if len(found) < struct.calcsize(_HEADER):
-            return True
-        _, _, room, used, row_bytes = struct.unpack_from(_HEADER, found)
+    headers = dict(_headers(folder))
+    for header, sizes in headers.items():
         data = header.with_name("data_level0.bin")
-        if used or not data.is_file() or data.stat().st_size != room * row_bytes:
+        if sizes is None or sizes[1] or not data.is_file() or data.stat().st_size != sizes[0] * sizes[2]:
             return True
     return bool(vector_files(folder)) and not headers
+
+
+def _headers(folder: Path) -> Iterator[tuple[Path, tuple[int, int, int] | None]]:
+    """Yield the header of each vector index, with the rows that it has room for, its rows, and the bytes of a row."""
+    for header in folder.rglob("header.bin"):
+        found = header.read_bytes()
+        yield header, struct.unpack_from(_HEADER, found)[2:] if len(found) >= struct.calcsize(_HEADER) else None
 
 
 def is_openable(folder: Path) -> bool:
@@ -93,11 +97,8 @@ def zero_unused_space(folder: Path) -> None:
     That has been seen to be text of deleted records. Later writes hold rows only. Chroma must not have
     the files open.
     """
-    for header in folder.rglob("header.bin"):
-        found = header.read_bytes()
-        if len(found) < struct.calcsize(_HEADER):
-            continue
-        _, _, room, used, row_bytes = struct.unpack_from(_HEADER, found)
+    for header, sizes in _headers(folder):
+        room, used, row_bytes = sizes or (0, 0, 0)
         for name, each in (("data_level0.bin", row_bytes), ("length.bin", _LENGTH_BYTES)):
             file = header.with_name(name)
             # A larger file has another layout, or is damaged: it is left alone.
@@ -135,20 +136,20 @@ def _connected(file: Path) -> sqlite3.Connection:
 
 def database_identity(folder: Path) -> tuple[int, int] | None:
     """Return a mark of the database file that changes when the file is replaced; None if it is missing."""
-    try:
-        found = os.stat(folder / CHROMA_DATABASE)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    found = _stat(folder)
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 def database_stamp(folder: Path) -> str:
     """Return size and time of the database file, which a copy keeps and a write changes; empty if it is missing."""
-    try:
-        found = os.stat(folder / CHROMA_DATABASE)
-    except OSError:
-        return ""
-    return f"{found.st_size} {found.st_mtime_ns}"
+    found = _stat(folder)
+    return "" if found is None else f"{found.st_size} {found.st_mtime_ns}"
+
+
+def _stat(folder: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return os.stat(folder / CHROMA_DATABASE)
+    return None
 
 
 class DatabaseLockMonitor:
@@ -241,19 +242,11 @@ def swap_in_rebuilt(store: Path, *, keep: bool = False) -> None:
     """
     remove_path(store / OLD_FOLDER)
     if (store / CHROMA_FOLDER).exists():
-        (store / CHROMA_FOLDER).rename(_free_name(store) if keep else store / OLD_FOLDER)
+        names = (store / f"{ASIDE_FOLDER}{number}" for number in count(1))
+        free = next(name for name in names if not name.exists())
+        (store / CHROMA_FOLDER).rename(free if keep else store / OLD_FOLDER)
     (store / BUILDING_FOLDER).rename(store / CHROMA_FOLDER)
     remove_path(store / OLD_FOLDER)
-
-
-def kept_folders(store: Path) -> list[Path]:
-    """Return the folders of Chroma that were kept aside."""
-    return sorted(store.glob(f"{ASIDE_FOLDER}*"))
-
-
-def _free_name(store: Path) -> Path:
-    names = (store / f"{ASIDE_FOLDER}{number}" for number in count(1))
-    return next(name for name in names if not name.exists())
 
 
 def copy_database(folder: Path) -> Path:

@@ -14,7 +14,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.chroma.chroma_clients import await_answer, http_sessions, open_client
 from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
@@ -22,10 +25,6 @@ from recall_loop.memory.store.chroma.chroma_rows import ChromaRow, join_row, spl
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.tables.database import METRIC
 from recall_loop.state.errors import RecallError, StoreError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 COLLECTION_NAME = "recall-loop-records"
 UPSERT_BATCH = 1000
@@ -67,16 +66,10 @@ def load_ahead() -> None:
 
 
 class ChromaIndex:
-    """An open client and its collection.
+    """An open client and its collection, which is made with `marker` if it is missing and `create` says so.
 
-    Args:
-        place: Chroma's folder, or a server with the name of the collection; None keeps everything in
-            memory, under a name of its own.
-        marker: generation marker for a collection that is made now.
-        create: make the collection if it is missing.
-
-    Raises:
-        ChromaError: Chroma can't be opened or reached.
+    In memory (`location` is None) it has a name of its own. Methods, and functions that are given one, raise
+    `ChromaError` where Chroma fails.
     """
 
     def __init__(self, location: ChromaLocation, marker: Mapping[str, str], *, create: bool = True) -> None:
@@ -137,11 +130,7 @@ class ChromaIndex:
             raise ChromaError("Chroma's files were removed or replaced while the store was open")
 
     def ping(self) -> None:
-        """Ask for a sign of life; a server has five seconds for it, however long its other answers may take.
-
-        Raises:
-            ChromaError: none came.
-        """
+        """Ask for a sign of life; a server has five seconds for it, however long its other answers may take."""
         with guard("be reached"):
             if isinstance(self.location, ChromaServer):
                 await_answer(self.location)
@@ -245,11 +234,7 @@ class ChromaIndex:
             yield from map(join_row, page["ids"], page["documents"], page["metadatas"], found)
 
     def read_vectors(self) -> None:
-        """Read every vector, and nothing of the rows, whose text takes longer to read than all vectors.
-
-        Raises:
-            ChromaError: one can't be read; damaged files may end the process instead.
-        """
+        """Read every vector, and nothing else, whose text takes longer; damaged files may end the process."""
         for chosen in self._pages():
             with guard("be read"):
                 self.collection.get(**chosen, include=["embeddings"])

@@ -6,12 +6,8 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 
 # Searches retry a failed Chroma after this long.
 RETRY_SECONDS = 5.0

@@ -43,7 +43,6 @@ class ChromaServer:
     collection: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the address."""
         if self.url is not None:
             object.__setattr__(self, "url", _checked(self.url))
 
@@ -101,11 +100,7 @@ def resolve_server(
 ) -> ChromaServer | None:
     """Return the server of a store: the noted one with the given key, or the given one for a new store.
 
-    Args:
-        path: the store's place, for the message.
-        known: the server that the store has noted.
-        given: the server that the caller names.
-        local: whether the store keeps its vectors in its own folder.
+    `local` says whether the store keeps its vectors in its own folder.
 
     Raises:
         InvalidInputError: the store belongs to another server, or to none.

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.chroma.chroma_index import guard
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex, guard
 from recall_loop.memory.store.chroma.chroma_rows import COMMIT
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 
 ENDING = "-deleted"
 # Chroma Cloud allows 4,096 bytes in a value.
@@ -48,11 +44,7 @@ def write_tombstones(chroma: ChromaIndex, deleted: Sequence[tuple[str, int]]) ->
 
 
 def read_tombstones(chroma: ChromaIndex) -> dict[str, int]:
-    """Return the deleted keys with the number of the commit that deleted each last.
-
-    Raises:
-        ChromaError: Chroma fails.
-    """
+    """Return the deleted keys with the number of the commit that deleted each last."""
     found: dict[str, int] = {}
     with guard("read deletions"):
         collection = chroma.companion(ENDING, create=False)
@@ -66,11 +58,7 @@ def read_tombstones(chroma: ChromaIndex) -> dict[str, int]:
 
 
 def reaches(chroma: ChromaIndex, commit_number: int) -> bool:
-    """Return whether Chroma holds a row or a deletion of this commit, or of a later one.
-
-    Raises:
-        ChromaError: Chroma fails.
-    """
+    """Return whether Chroma holds a row or a deletion of this commit, or of a later one."""
     with guard("be read"):
         for collection in (chroma.collection, chroma.companion(ENDING, create=False)):
             wanted = {COMMIT: {"$gte": commit_number}}

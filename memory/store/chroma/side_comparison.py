@@ -6,17 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.tables.changes import marker_of
-from recall_loop.memory.store.tables.database import AMONG
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-    from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.tables.database import AMONG, Database
 
 MEND = "repaired by opening the store for writing or `recall-loop store rebuild`"
 _SHOWN = 3
@@ -45,12 +42,7 @@ class SideComparison:
 
 
 def compare_sides(database: Database, chroma: ChromaIndex) -> SideComparison:
-    """Compare generation, ids, revisions and vectors of both sides; unsent rows are left out.
-
-    Raises:
-        ChromaError: Chroma can't be read.
-        StoreUnavailableError: the tables can't be read.
-    """
+    """Compare generation, ids, revisions and vectors of both sides; unsent rows are left out."""
     side = chroma.marker()
     if side != marker_of(database):
         words = f"generation {side['generation']}" if side else "never completely filled"

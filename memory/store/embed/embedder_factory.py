@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from recall_loop.llm.endpoint.providers import OPENAI, make_by_provider
-from recall_loop.memory.store.embed.embedders import Embedder, OpenAIEmbedder
-from recall_loop.memory.store.embed.langchain_embedder import LangChainEmbedder
+from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.embed.langchain_embedder import LangChainEmbedder, OpenAIEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.embed.multilingual import MultilingualEmbedder
 from recall_loop.memory.store.embed.onnx_folder import OnnxEmbedder
@@ -38,10 +38,7 @@ def make_embedder(settings: Settings | None = None) -> Embedder:
         if name != "minilm":
             raise InvalidInputError("minilm_weights", weights, f"no value together with embedder={name}")
         return MiniLmEmbedder(Path(weights))
-    provider, _, model = name.partition(":")
-    if provider == OPENAI:
-        return OpenAIEmbedder(model or settings.openai_model, settings.openai_base_url, settings.openai_api_key)
-    return _named_embedder(name)
+    return _named_embedder(name, settings.openai_model, settings.openai_base_url, settings.openai_api_key)
 
 
 def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | None = None) -> Embedder:
@@ -56,7 +53,10 @@ def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | 
     if given is None:
         return make_embedder(settings)
     if isinstance(given, str):
-        _check_name(given)
+        try:
+            validate_embedder_name(given)
+        except ValueError as error:
+            raise InvalidInputError("embedder", given, str(error)) from error
         if settings is not None:
             return make_embedder(settings.model_copy(update={"embedder": given}))
         return _named_embedder(given)
@@ -68,15 +68,9 @@ def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | 
     raise InvalidInputError("embedder", type(given).__name__, allowed)
 
 
-def _check_name(name: str) -> None:
-    try:
-        validate_embedder_name(name)
-    except ValueError as error:
-        raise InvalidInputError("embedder", name, str(error)) from error
-
-
-def _named_embedder(name: str) -> Embedder:
-    """Return the embedder of a name that needs no settings."""
+def _named_embedder(
+    name: str, openai_model: str = DEFAULT_OPENAI_MODEL, openai_url: str | None = None, openai_key: str | None = None
+) -> Embedder:
     if name == "minilm":
         return MiniLmEmbedder()
     if name == "minilm-plain":
@@ -87,7 +81,7 @@ def _named_embedder(name: str) -> Embedder:
         return OnnxEmbedder(Path(name.removeprefix(ONNX_PREFIX)).expanduser())
     provider, _, model = name.partition(":")
     if provider == OPENAI:
-        return OpenAIEmbedder(model or DEFAULT_OPENAI_MODEL)
+        return OpenAIEmbedder(model or openai_model, openai_url, openai_key)
     from langchain.embeddings import init_embeddings
 
     return LangChainEmbedder(make_by_provider("embedder", name, partial(init_embeddings, name)))

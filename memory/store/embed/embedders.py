@@ -6,24 +6,20 @@ when it first runs and pads every text to the full length.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import Protocol, runtime_checkable
 
 from recall_loop.llm.endpoint.failures import classify_error
-from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
-from recall_loop.state.errors import EmbedderError, InvalidInputError
+from recall_loop.state.errors import EmbedderError
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    FloatMatrix = NDArray[np.float32]
-
-
+FloatMatrix: TypeAlias = "NDArray[np.float32]"
 # Messages, and facts extracted from them.
 _TALK = frozenset({ContentType.MESSAGE, ContentType.FACT})
 
@@ -168,83 +164,9 @@ def normalise_vectors(vectors: FloatMatrix, lengths: FloatMatrix | None = None) 
 
 
 def remote_error(name: str, error: Exception, shown: str) -> EmbedderError:
-    """Return the error of an embedder that calls an endpoint, whose own text may have its address and key.
+    """Return the error of an embedder that calls an endpoint; its own text, and `name`, are for operators only.
 
-    Args:
-        name: the embedder's name, for operators.
-        error: what its client raised.
-        shown: a name of it without an address, for everybody.
+    They may have its address and key; `shown` is a name for everybody.
     """
     told = f"{shown}: texts can't be embedded: {classify_error(error).failure.detail}"
     return EmbedderError(f"{name}: {type(error).__name__}: {error}", told=told)
-
-
-class OpenAIEmbedder:
-    """An OpenAI-compatible embeddings endpoint, through `langchain_openai`.
-
-    Args:
-        model: name of the embedding model.
-        base_url: endpoint; absent = OpenAI's. With one, texts are sent as text: counting their
-            tokens first would download an encoding.
-        api_key: key of the endpoint; absent = for OpenAI's address that of `OPENAI_API_KEY`, for another none.
-        dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
-            embedding one word when first needed.
-    """
-
-    name = "openai"
-
-    def __init__(
-        self,
-        model: str,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        dimension: int | None = None,
-    ) -> None:
-        if not model.strip():
-            raise InvalidInputError("openai_model", model, "the name of an embedding model")
-        self.model = model
-        self.fingerprint = f"openai:{model}" + (f":{dimension}" if dimension else "")
-        self._base_url, self._api_key = base_url, api_key
-        self._asked = self._dimension = dimension
-        self._client: Any = None
-        self._lock = threading.Lock()
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector; the first use may call the endpoint."""
-        if self._dimension is None:
-            self._dimension = int(self.embed_queries(["dimension"]).shape[1])
-        return self._dimension
-
-    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
-        import numpy as np
-        import openai
-
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        try:
-            made = self._connected().embed_documents(list(texts))
-        except (openai.OpenAIError, ValueError, TypeError) as error:
-            raise remote_error(self.fingerprint, error, self.fingerprint) from error
-        dimension = self._dimension or len(next(iter(made), ()))
-        return normalise_vectors(validate_vectors(self, made, len(texts), dimension))
-
-    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
-        return self.embed_documents(texts)
-
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                from langchain_openai import OpenAIEmbeddings
-
-                foreign = is_foreign(self._base_url)
-                key = self._api_key or (NO_KEY if foreign else None)
-                given: dict[str, Any] = {"model": self.model, "base_url": self._base_url}
-                given |= {"api_key": key} if key else {}
-                given |= {"dimensions": self._asked} if self._asked else {}
-                self._client = OpenAIEmbeddings(check_embedding_ctx_length=self._base_url is None, **given)
-                if foreign:
-                    forget_openai_environment(self._client.client._client)
-            return self._client

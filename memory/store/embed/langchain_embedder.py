@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embed.embedders import normalise_vectors, remote_error, validate_vectors
+from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
+from recall_loop.memory.store.embed.embedders import FloatMatrix, normalise_vectors, remote_error, validate_vectors
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
-
-    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 # Attributes in which LangChain's classes keep the name of their model.
 _NAMES = ("model", "model_name", "model_id", "deployment", "repo_id")
@@ -42,7 +42,7 @@ class LangChainEmbedder:
         if fingerprint is not None and not fingerprint.strip():
             raise InvalidInputError("fingerprint", fingerprint, "a text that names the model and its version")
         self.embeddings = embeddings
-        self.name = type(embeddings).__name__
+        self.name = self._shown = type(embeddings).__name__
         self.fingerprint = fingerprint or _fingerprint(embeddings)
         self._dimension = dimension
 
@@ -55,30 +55,36 @@ class LangChainEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors. Raises `EmbedderError` when the embedder fails."""
-        return self._embed(texts, self.embeddings.embed_documents)
+        return self._embed(texts, lambda client, given: client.embed_documents(given))
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors. Raises `EmbedderError` when the embedder fails."""
-        # OpenAI's models embed queries like documents, of which one request takes many.
-        return self._embed(texts, self.embeddings.embed_documents if _is_openai(self.embeddings) else self._one_by_one)
+        return self._embed(texts, _embedded_queries)
 
-    def _one_by_one(self, texts: list[str]) -> list[list[float]]:
-        if len(texts) == 1:
-            return [self.embeddings.embed_query(texts[0])]
-        with ThreadPoolExecutor(min(len(texts), _PARALLEL_QUERIES)) as pool:
-            return list(pool.map(self.embeddings.embed_query, texts))
+    @property
+    def _client(self) -> Embeddings:
+        return self.embeddings
 
-    def _embed(self, texts: Sequence[str], embed: Callable[[list[str]], list[list[float]]]) -> FloatMatrix:
+    def _embed(self, texts: Sequence[str], embed: Callable[[Embeddings, list[str]], list[list[float]]]) -> FloatMatrix:
         import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         try:
-            made = embed(list(texts))
+            made = embed(self._client, list(texts))
         except Exception as error:
-            raise remote_error(self.fingerprint, error, self.name) from error
+            raise remote_error(self.fingerprint, error, self._shown) from error
         dimension = self._dimension or len(next(iter(made), ()))
         return normalise_vectors(validate_vectors(self, made, len(texts), dimension))
+
+
+def _embedded_queries(embeddings: Embeddings, texts: list[str]) -> list[list[float]]:
+    if _is_openai(embeddings):  # it embeds queries like documents, of which one request takes many
+        return embeddings.embed_documents(texts)
+    if len(texts) == 1:
+        return [embeddings.embed_query(texts[0])]
+    with ThreadPoolExecutor(min(len(texts), _PARALLEL_QUERIES)) as pool:
+        return list(pool.map(embeddings.embed_query, texts))
 
 
 def _is_openai(embeddings: object) -> bool:
@@ -96,3 +102,44 @@ def _fingerprint(embeddings: Any) -> str:
     dimensions = getattr(embeddings, "dimensions", None)
     parts = ["openai" if _is_openai(embeddings) else kind.__name__, named[0], str(dimensions) if dimensions else ""]
     return ":".join(filter(None, parts))
+
+
+class OpenAIEmbedder(LangChainEmbedder):
+    """An OpenAI-compatible embeddings endpoint, through `langchain_openai`.
+
+    Args:
+        model: name of the embedding model.
+        base_url: endpoint; absent = OpenAI's. With one, texts are sent as text: counting their
+            tokens first would download an encoding.
+        api_key: key of the endpoint; absent = for OpenAI's address that of `OPENAI_API_KEY`, for another none.
+        dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
+            embedding one word when first needed.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimension: int | None = None,
+    ) -> None:
+        if not model.strip():
+            raise InvalidInputError("openai_model", model, "the name of an embedding model")
+        self.name, self.model = "openai", model
+        self.fingerprint = self._shown = f"openai:{model}" + (f":{dimension}" if dimension else "")
+        self._base_url, self._api_key = base_url, api_key
+        self._asked = self._dimension = dimension
+
+    @cached_property
+    def _client(self) -> Embeddings:
+        from langchain_openai import OpenAIEmbeddings
+
+        foreign = is_foreign(self._base_url)
+        key = self._api_key or (NO_KEY if foreign else None)
+        given: dict[str, Any] = {"model": self.model, "base_url": self._base_url}
+        given |= {"api_key": key} if key else {}
+        given |= {"dimensions": self._asked} if self._asked else {}
+        client = OpenAIEmbeddings(check_embedding_ctx_length=self._base_url is None, **given)
+        if foreign:
+            forget_openai_environment(client.client._client)
+        return client

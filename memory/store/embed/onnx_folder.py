@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import override
 
-from recall_loop.memory.store.embed.onnx_model import Centre, OnnxModel, Pooling, make_session, word_pieces
+from recall_loop.memory.store.embed.embedders import FloatMatrix
+from recall_loop.memory.store.embed.onnx_model import (
+    Centre,
+    OnnxModel,
+    OnnxTexts,
+    Pooling,
+    load_once,
+    make_session,
+    word_pieces,
+)
 from recall_loop.state.errors import EmbedderError, InvalidInputError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 MODEL_FILE, TOKENIZER_FILE, SETTINGS_FILE = "model.onnx", "tokenizer.json", "settings.json"
 FOLDER_FILES = (MODEL_FILE, TOKENIZER_FILE, SETTINGS_FILE)
@@ -37,11 +42,7 @@ class OnnxSettings(BaseModel):
     token_centre: tuple[float, ...] = Field((), description="Taken from the vectors of tokens.")
 
 
-_loading = threading.Lock()
-_models: dict[tuple[Path, OnnxSettings], OnnxModel] = {}
-
-
-class OnnxEmbedder:
+class OnnxEmbedder(OnnxTexts):
     """A model folder: `model.onnx`, `tokenizer.json` (of the package `tokenizers`), and `settings.json` where needed.
 
     The model takes `input_ids`, `attention_mask` and maybe `token_type_ids` [texts, tokens]; its first output is
@@ -77,33 +78,8 @@ class OnnxEmbedder:
 
     token_dimension = dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors, shape [n, dimension].
-
-        Raises:
-            EmbedderError: the model or its tokenizer can't be loaded or run.
-        """
-        return self._embedded(texts, None, query=False)
-
-    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors of queries; errors as `embed_documents`."""
-        return self._embedded(texts, None, query=True)
-
-    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
-        """Return unit vectors, and for each text those of its word pieces [t, dimension]; errors as above."""
-        tokens: list[FloatMatrix] = []
-        return self._embedded(texts, tokens, query=False), tokens
-
-    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
-        """Return the same of queries."""
-        tokens: list[FloatMatrix] = []
-        return self._embedded(texts, tokens, query=True), tokens
-
+    @override
     def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None, *, query: bool) -> FloatMatrix:
-        import numpy as np
-
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
         model = self._loaded()
         prefix = self._settings.query_prefix if query else self._settings.document_prefix
         try:
@@ -129,11 +105,8 @@ class OnnxEmbedder:
         )
 
     def _loaded(self) -> OnnxModel:
-        key = (self.folder.resolve(), self._settings)
-        with _loading:
-            if key not in _models:
-                _models[key] = _load(self.folder, self._settings, self.name)
-            return _models[key]
+        load = partial(_load, self.folder, self._settings, self.name)
+        return load_once((self.folder.resolve(), self._settings), load)
 
 
 def _read_settings(file: Path) -> OnnxSettings:
@@ -148,7 +121,6 @@ def _read_settings(file: Path) -> OnnxSettings:
 
 
 def _digest(folder: Path) -> str:
-    """Return a digest of the files that vectors depend on."""
     digest = hashlib.sha256()
     for name in FOLDER_FILES:
         if (folder / name).exists():

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from recall_loop.memory.store.embed.embedders import normalise_vectors
+from recall_loop.memory.store.embed.embedders import FloatMatrix, normalise_vectors
 from recall_loop.text.words.passages import READ_CHARACTERS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from recall_loop.memory.store.embed.embedders import FloatMatrix
 
 Pooling = Literal["mean", "cls"]
 EMBEDDING_BATCH = 32
@@ -112,10 +112,7 @@ class OnnxModel:
     def embed(
         self, texts: Sequence[str], tokens: list[FloatMatrix] | None = None, centre: Centre | None = None
     ) -> FloatMatrix:
-        """Return unit vectors [n, d], texts of similar length together; with a list given, fill it with token vectors.
-
-        Markers and pieces without a letter or digit have no token vector: with them the ranking was worse.
-        """
+        """Return unit vectors [n, d], texts of similar length together; a list given gets the token vectors."""
         import numpy as np
 
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -136,7 +133,6 @@ class OnnxModel:
         return normalise_vectors(vectors if centre is None else normalise_vectors(vectors) - centre.text)
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text's tokens."""
         read = [text[:READ_CHARACTERS] for text in texts]
         # Encoding a few texts directly is faster than waking the threads of a batch.
         few = len(texts) <= EMBEDDING_BATCH
@@ -153,6 +149,52 @@ class OnnxModel:
         feeds = {each.name: given[each.name] for each in self.session.get_inputs()}
         hidden: FloatMatrix = self.session.run(None, feeds)[0]
         return hidden
+
+
+_loading = threading.Lock()
+_loaded: dict[Hashable, OnnxModel] = {}
+
+
+def load_once(key: Hashable, load: Callable[[], OnnxModel]) -> OnnxModel:
+    """Return the process's one model for a key, which `load` loads when it is first asked for."""
+    with _loading:
+        if key not in _loaded:
+            _loaded[key] = load()
+            return_freed_memory()
+        return _loaded[key]
+
+
+class OnnxTexts(ABC):
+    """The methods of an embedder whose vectors, and those of its tokens, come of one run of a model."""
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors, shape [n, dimension].
+
+        Raises:
+            EmbedderError: the model or one of its files can't be loaded, isn't the expected one, or can't be run.
+        """
+        return self._embedded(texts, None, query=False)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors of queries; errors as `embed_documents`."""
+        return self._embedded(texts, None, query=True)
+
+    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return unit vectors, and for each text those of its word pieces [t, dimension]; errors as above.
+
+        Markers and pieces without a letter or digit have no vector: with them the ranking was worse.
+        """
+        tokens: list[FloatMatrix] = []
+        return self._embedded(texts, tokens, query=False), tokens
+
+    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return the same of queries."""
+        tokens: list[FloatMatrix] = []
+        return self._embedded(texts, tokens, query=True), tokens
+
+    @abstractmethod
+    def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None, *, query: bool) -> FloatMatrix:
+        """Return unit vectors; with a list given, fill it with the token matrices."""
 
 
 def plan_batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
@@ -188,7 +230,6 @@ def pad_batch(batch: Sequence[Sequence[int]], pad_id: int = 0) -> tuple[NDArray[
 
 
 def _mean(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
-    """Average over the real tokens."""
     import numpy as np
 
     weights = mask[:, :, None].astype(np.float32)

@@ -12,19 +12,14 @@ import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, normalise_vectors
+from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, normalise_vectors
 from recall_loop.memory.store.embed.minilm import MINILM_FINGERPRINT
 from recall_loop.memory.store.embed.weight_patch import read_verified
 from recall_loop.state.errors import EmbedderError, InvalidInputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.embed.embedders import Embedder
 
 BASIS_FILE = Path(__file__).with_name("token-basis.npy")
 BASIS_SHA256 = "3c44002597b8034a3b27b447748ee864975aea1203b5e7960841f66bdebeb47a"

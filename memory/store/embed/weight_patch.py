@@ -86,6 +86,7 @@ def apply_patch(model: bytes, weights: bytes, name: str) -> bytearray:
     return changed
 
 
+_IDS = "input_ids"
 _GRAPH, _NODE = 7, 1
 _INPUT, _OUTPUT, _NAME, _KIND = 1, 2, 3, 4
 _BYTES = 2
@@ -116,29 +117,25 @@ class _Node(NamedTuple):
         return b"".join(_field(number, text.encode()) for number, text in texts) + self.options
 
 
-def look_up_stored_rows(model: bytes | bytearray, ids: str) -> bytes:
+def look_up_stored_rows(model: bytes | bytearray) -> bytes:
     """Return `model` with rows of a table of integers looked up as they are stored, and only these made numbers.
 
     As it is, onnxruntime makes numbers of the whole table when it loads it, and keeps those: of 30,522 words 47 MB in
     place of 12. The products are the same ones.
 
-    Args:
-        model: a model in ONNX's format.
-        ids: name of the input that says which rows.
-
     Raises:
-        EmbedderError: it has no such table, or isn't in that format.
+        EmbedderError: it has no such table, or isn't in ONNX's format.
     """
     whole = memoryview(model)  # of which parts are no copies: it is large
     try:
         first, start, end = next(field[1:] for field in _fields(whole) if field[0] == _GRAPH)
-        graph = _with_lookup(whole[start:end], ids)
+        graph = _with_lookup(whole[start:end])
         return b"".join([whole[:first], _head(_GRAPH, sum(map(len, graph))), *graph, whole[end:]])
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
         raise EmbedderError("minilm: the model isn't in ONNX's format") from error
 
 
-def _with_lookup(graph: memoryview, ids: str) -> list[bytes | memoryview]:
+def _with_lookup(graph: memoryview) -> list[bytes | memoryview]:
     """Put Gather, Cast, Mul in the place of Cast, Mul, Gather; return the parts of the graph.
 
     Left in, Cast and Mul would be computed when the graph is loaded, and take 145 MB for that moment.
@@ -148,20 +145,20 @@ def _with_lookup(graph: memoryview, ids: str) -> list[bytes | memoryview]:
     ]
     made_by = {node.outputs[0]: node for _, _, node in nodes}
     for first, end, lookup in nodes:
-        scaled = made_by.get(lookup.inputs[0]) if lookup.kind == "Gather" and lookup.inputs[1] == ids else None
+        scaled = made_by.get(lookup.inputs[0]) if lookup.kind == "Gather" and lookup.inputs[1] == _IDS else None
         plain = made_by.get(scaled.inputs[0]) if scaled is not None and scaled.kind == "Mul" else None
         if scaled is not None and plain is not None and plain.kind == "Cast":
-            rows, scales, numbers = (f"{ids}_{part}" for part in ("rows", "scales", "numbers"))
+            rows, scales, numbers = (f"{_IDS}_{part}" for part in ("rows", "scales", "numbers"))
             ordered = (
-                lookup._replace(inputs=[plain.inputs[0], ids], outputs=[rows]),
-                lookup._replace(inputs=[scaled.inputs[1], ids], outputs=[scales]),
+                lookup._replace(inputs=[plain.inputs[0], _IDS], outputs=[rows]),
+                lookup._replace(inputs=[scaled.inputs[1], _IDS], outputs=[scales]),
                 plain._replace(inputs=[rows], outputs=[numbers]),
                 scaled._replace(inputs=[numbers, scales], outputs=lookup.outputs),
             )
             cuts = [(start, stop, b"") for start, stop, node in nodes if node in (plain, scaled)]
             cuts.append((first, end, b"".join(_field(_NODE, bytes(node)) for node in ordered)))
             return _with_cuts(graph, cuts)
-    raise EmbedderError(f"minilm: the model has no table of integers in which {ids} are looked up")
+    raise EmbedderError(f"minilm: the model has no table of integers in which {_IDS} are looked up")
 
 
 def _with_cuts(graph: memoryview, cuts: list[tuple[int, int, bytes]]) -> list[bytes | memoryview]:

@@ -47,12 +47,9 @@ def derive_kind(fields: Mapping[str, Any]) -> ContentType:
 
 
 def derive_fields(fields: Mapping[str, Any], given: Collection[str], now: datetime) -> dict[str, Any]:
-    """Return the id, kind and `created_at` that a record lacks.
+    """Return the id, kind and `created_at` that a record lacks; `given` are the names of the fields that it states.
 
-    Args:
-        fields: the record's fields.
-        given: names of those that it states; a `created_at` that is stated as None is an unknown time, and stays so.
-        now: the time of writing.
+    A `created_at` that is stated as None is an unknown time, and stays so.
     """
     derived: dict[str, Any] = {}
     if fields.get("id") is None:

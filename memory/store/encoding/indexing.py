@@ -6,11 +6,12 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.state.records.records import Fact
 from recall_loop.state.types import MAX_POSITION, ContentType, Role
 from recall_loop.text.names.introductions import with_plain_name
 from recall_loop.text.speech.speech_acts import speech_acts
@@ -20,8 +21,6 @@ from recall_loop.text.words.tokens import has_word, index_stems, normalise
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from recall_loop.state.records.records import Fact
 
 PREVIOUS_WEIGHT = 0.5
 NEXT_WEIGHT = 0.25
@@ -188,16 +187,6 @@ def decode_token(token: str) -> str:
     if not token.startswith(_ENCODED):
         return token
     return bytes.fromhex(token[len(_ENCODED) :]).decode("utf-8")
-
-
-def join_window(parts: Sequence[str | None]) -> str:
-    """Return previous, own and next index text, each on its line, without those that are missing."""
-    return "\n".join(part for part in parts if part is not None)
-
-
-def join_window_terms(before: str, own: str, after: str) -> str:
-    """Return the stems of a window, joined by blanks as they are given; the record's own count twice."""
-    return " ".join(filter(None, (before, own, own, after)))
 
 
 def context_vectors(

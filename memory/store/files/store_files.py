@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import IO, BinaryIO
 from weakref import WeakSet
@@ -39,12 +38,6 @@ DATABASE_ENDINGS = ("-wal", "-shm", "")
 def quarantined_sidecars(store: Path) -> list[Path]:
     """Return the files of damaged sidecars that were set aside."""
     return sorted(store.glob("sidecar.damaged-*"))
-
-
-def quarantine_name(store: Path) -> str:
-    """Return the next free name for a damaged sidecar."""
-    free = next(number for number in count(1) if not any(store.glob(f"sidecar.damaged-{number}*")))
-    return f"sidecar.damaged-{free}.sqlite3"
 
 
 if sys.platform == "win32":
@@ -151,10 +144,6 @@ class WriterLock:
         give_back(self._stream)
         self._stream.close()
 
-    def leave(self) -> None:
-        """Close the file of the lock without unlocking it."""
-        self._stream.close()
-
 
 _HELD: WeakSet[WriterLock] = WeakSet()
 
@@ -162,7 +151,7 @@ _HELD: WeakSet[WriterLock] = WeakSet()
 def _leave_locks_of_parent() -> None:
     """In a forked child, let go of its parent's locks: with the child they would outlive a parent that is killed."""
     for lock in list(_HELD):
-        lock.leave()
+        lock._stream.close()
     _HELD.clear()
 
 
@@ -233,19 +222,15 @@ def malformed_pages(connection: sqlite3.Connection) -> list[str]:
     return [] if found == ["ok"] else found
 
 
-def check_integrity(connection: sqlite3.Connection) -> str | None:
-    """Return the damage of a sidecar's file or rows, or None. Reads all of it: seconds per 100,000 records."""
-    try:
-        return structural_damage(connection) or _damaged_rows(connection)
-    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
-        return f"malformed: {error}"
+def structural_damage(connection: sqlite3.Connection, *, texts: bool = False) -> str | None:
+    """Return the damage of a sidecar's file or tables, and of its texts if asked for, or None.
 
-
-def structural_damage(connection: sqlite3.Connection) -> str | None:
-    """Return the damage of a sidecar's file or tables, whatever its texts are, or None. Reads all of it."""
+    Reads all of it: seconds per 100,000 records.
+    """
     try:
-        pages = malformed_pages(connection)
-        return f"malformed: {'; '.join(pages)}" if pages else _incomplete_rows(connection)
+        if pages := malformed_pages(connection):
+            return f"malformed: {'; '.join(pages)}"
+        return _incomplete_rows(connection) or (_damaged_rows(connection) if texts else None)
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
         return f"malformed: {error}"
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeGuard
 from urllib.parse import unquote
 
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
-
-if TYPE_CHECKING:
-    from typing import TypeGuard
 
 ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
 _SCHEMES = ("postgresql://", "postgres://")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.index.vectors import dot_products, find_sorted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Share of the best piece; the rest goes to the second best.
 _BEST = 2 / 3

@@ -1,4 +1,4 @@
-"""What a scope holds, in figures, and how a record is connected with others: for people who look around (PAGE-1)."""
+"""What a scope or a tenant holds, in figures, and how a record is connected: for people who look around (PAGE-1)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import from_microseconds
-from recall_loop.memory.store.tables.database import AMONG
+from recall_loop.memory.store.tables.database import AMONG, Database
+from recall_loop.memory.store.tables.predicate import Predicate
 from recall_loop.memory.store.tables.record_queries import read_by_id
 from recall_loop.state.records.records import Fact, Record
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Database
-    from recall_loop.memory.store.tables.predicate import Predicate
 
 MOST_OWNERS, MOST_RELATED = 100, 200
 # Expired records are counted separately and subtracted: each statement is answered from an index, without the rows.
@@ -68,11 +64,7 @@ class RecordRelations:
 
 
 def read_overview(database: Database, predicate: Predicate, moment: int) -> StoreOverview:
-    """Return what a predicate allows and hasn't expired at a moment (microseconds since 1970), in figures.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; so for the other functions.
-    """
+    """Return what a predicate allows and hasn't expired at a moment (microseconds since 1970), in figures."""
     current = predicate.unexpired(moment)
     held, expired = predicate.where, f"{predicate.where} AND r.expires_at <= ?"
     statements = [_NUMBERS.format(column=name, where=held, sign="") for name in _COUNTED]
@@ -121,7 +113,6 @@ def read_relations(database: Database, predicate: Predicate, record: Record) -> 
 
 
 def _known(database: Database, predicate: Predicate, ids: list[str]) -> set[str]:
-    """Return those of some ids under which there are records that a predicate allows."""
     query = f"SELECT r.id FROM records r WHERE {predicate.where} AND r.id {AMONG}"
     return {row[0] for row in database.fetch(query, (*predicate.params, json.dumps(ids)))}
 
@@ -135,3 +126,31 @@ def _ids(database: Database, predicate: Predicate, join: str, condition: str, *v
     query = f"""SELECT r.id FROM records r {join} WHERE {predicate.where} AND r.kind = 'fact' AND {condition}
         ORDER BY r.rowid LIMIT {MOST_RELATED}"""
     return [row[0] for row in database.fetch(query, (*predicate.params, *values))]
+
+
+_SIZES = """SELECT r.tenant, count(*), sum(length({bytes}) + length(v.own) + length(v.context)
+    + coalesce(length(t.vectors), 0) + coalesce(length(p.vectors), 0))
+FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
+LEFT JOIN tokens t ON t.rowid = r.rowid LEFT JOIN pieces p ON p.rowid = r.rowid
+GROUP BY r.tenant ORDER BY r.tenant"""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSize:
+    """A tenant that has records.
+
+    Attributes:
+        tenant: its name.
+        records: how many records are stored; expired ones are among them until a sweep erases them.
+        bytes: of these records as JSON, and of their vectors. Indexes, versions and Chroma's copy come on top.
+    """
+
+    tenant: str
+    records: int
+    bytes: int
+
+
+def tenant_sizes(database: Database) -> list[TenantSize]:
+    """Return every tenant that has records, by name; reads the text of all records."""
+    rows = database.fetch(_SIZES.format(bytes=database.dialect.record_bytes))
+    return [TenantSize(tenant, int(records), int(size)) for tenant, records, size in rows]

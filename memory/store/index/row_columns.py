@@ -5,17 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.embed.onnx_model import return_freed_memory
 from recall_loop.memory.store.encoding.indexing import decode_token, encode_token
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Counts = NDArray[np.uint16]
+Counts = NDArray[np.uint16]
 
 
 _MAX_COUNT = np.iinfo(np.uint16).max

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.index.row_columns import (
     NO_TIME,
@@ -21,12 +22,8 @@ from recall_loop.memory.store.index.row_columns import (
     build_term_index,
 )
 from recall_loop.memory.store.index.vectors import find_sorted
+from recall_loop.memory.store.tables.predicate import ColumnPredicate
 from recall_loop.text.words.tokens import stems
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.tables.predicate import ColumnPredicate
 
 
 class TermCounts(NamedTuple):
@@ -41,7 +38,6 @@ class RowIndex:
 
     Attributes:
         columns: the rows' facets; a position is an index into them.
-        codes: what the numbers in the columns stand for.
         head: number of rows in the first part.
         alive: False where a row stands a second time, newer, or was deleted [n].
         own_lengths: stems of each row's own text [n].

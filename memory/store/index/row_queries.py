@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.encoding.indexing import encode_tokens, facet_token
@@ -19,19 +20,14 @@ from recall_loop.memory.store.index.vectors import RowVectors
 from recall_loop.memory.store.tables.database import (
     AMONG,
     AMONG_ROWS,
+    Database,
     DatabaseDamagedError,
     LexicalIndexError,
     ids_json,
 )
-from recall_loop.memory.store.tables.predicate import UNEXPIRED
+from recall_loop.memory.store.tables.predicate import UNEXPIRED, Predicate
 from recall_loop.memory.store.tables.record_queries import Row, window_neighbours
 from recall_loop.memory.store.tables.trajectory_predicate import score_sql, text_sql
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.tables.database import Database
-    from recall_loop.memory.store.tables.predicate import Predicate
 
 _CHUNK = 2_000
 
@@ -62,15 +58,8 @@ _INDEX_ROWS = f"""SELECT r.rowid, coalesce(r.role = 'tool', FALSE), {_ASIDE}, r.
 FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
 WHERE r.tenant = ? AND {UNEXPIRED}"""
 
-_SOME_VECTORS = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
-WHERE r.tenant || '' = ? AND v.rowid {AMONG_ROWS} ORDER BY v.rowid"""
-_TENANT_VECTORS = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
-WHERE r.tenant = ? ORDER BY v.rowid"""
-
-
-_SOME_PIECES = f"""SELECT p.rowid, p.vectors FROM pieces p JOIN records r ON r.rowid = p.rowid
-WHERE r.tenant || '' = ? AND p.rowid {AMONG_ROWS}"""
-_TENANT_PIECES = """SELECT p.rowid, p.vectors FROM records r JOIN pieces p ON p.rowid = r.rowid
+_VECTORS = "SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid WHERE r.tenant = ?"
+_PIECES = """SELECT p.rowid, p.vectors FROM records r JOIN pieces p ON p.rowid = r.rowid
 WHERE r.tenant = ? AND r.kind = 'trajectory'"""
 
 
@@ -155,7 +144,7 @@ def read_index_rows(
 
 
 def _narrowed(
-    query: str, params: tuple[Any, ...], column: str, among: NDArray[np.int64] | None
+    query: str, params: tuple[Any, ...], column: str, among: Iterable[int] | None
 ) -> tuple[str, tuple[Any, ...]]:
     """Return a statement, with its parameters, for those rows whose `column` is in `among`; None = all.
 
@@ -168,7 +157,6 @@ def _narrowed(
 
 
 def _column(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:
-    """Return the values of rows of one column, in their order."""
     return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows))
 
 
@@ -236,7 +224,7 @@ def read_vectors(
     sidecar: Database,
     tenant: str,
     dimension: int,
-    wanted: Sequence[int] | NDArray[np.int64] | None = None,
+    wanted: NDArray[np.int64] | None = None,
     *,
     float16: bool = False,
 ) -> RowVectors:
@@ -244,10 +232,8 @@ def read_vectors(
 
     With `float16` own vectors are returned as they are stored.
     """
-    if wanted is None:
-        found = sidecar.fetch(_TENANT_VECTORS, (tenant,))
-    else:
-        found = sidecar.fetch(_SOME_VECTORS, (tenant, ids_json(wanted)))
+    query, params = _narrowed(_VECTORS, (tenant,), "v.rowid", wanted)
+    found = sidecar.fetch(f"{query} ORDER BY v.rowid", params)
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
     context, own = ([row[place] for row in found] for place in (1, 2))
     if not float16:
@@ -282,9 +268,6 @@ def rowids_by_key(sidecar: Database, tenant: str, keys: Sequence[str]) -> dict[s
 
 def read_pieces(sidecar: Database, tenant: str, dimension: int, among: NDArray[np.int64] | None = None) -> PieceTable:
     """Return the pieces of a tenant's long records; all, or of those in `among`."""
-    if among is None:
-        found = sidecar.fetch(_TENANT_PIECES, (tenant,))
-    else:
-        found = sidecar.fetch(_SOME_PIECES, (tenant, ids_json(among)))
+    found = sidecar.fetch(*_narrowed(_PIECES, (tenant,), "p.rowid", among))
     rows = [(rowid, np.frombuffer(vectors, dtype=np.float16).reshape(-1, dimension)) for rowid, vectors in found]
     return PieceTable.from_rows([(row, normalise_vectors(part.astype(np.float32))) for row, part in rows], dimension)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.encoding.indexing import encode_token
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.caches.tenant_cache import TenantCache
 from recall_loop.memory.store.index.vector_search import top_positive_positions
 from recall_loop.memory.store.index.vectors import find_sorted
-from recall_loop.memory.store.tables.database import LexicalIndexError
+from recall_loop.memory.store.tables.database import Database, LexicalIndexError
 from recall_loop.memory.store.tables.predicate import Predicate, compile_predicate
 from recall_loop.state.scope import Scope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.tables.database import Database
 
 # Each is a statement.
 _MAX_STEMS = 400
@@ -31,11 +26,6 @@ class StemPostings:
     """The rows that a predicate allows, by the stems of their windows.
 
     While the lexical index is damaged, which the store reports, nothing is found and nothing counted (SEARCH-9).
-
-    Args:
-        database: the tables as the predicate's tenant may see them.
-        predicate: which rows are allowed.
-        cache: the tenant's data in memory, brought up to date.
     """
 
     def __init__(self, database: Database, predicate: Predicate, cache: TenantCache) -> None:
@@ -47,10 +37,7 @@ class StemPostings:
         allowed, facets = self._cache.selection(self._predicate), self._narrowing()
         total = np.zeros(len(allowed))
         for stem, weight in weights[:_MAX_STEMS]:
-            try:
-                having = self._cache.posting(facets, encode_token(stem))
-            except LexicalIndexError:
-                return np.zeros(0, dtype=np.int64)
+            having = self._having(facets, stem)
             if len(having) < len(allowed):
                 at, present = find_sorted(allowed, having)
                 total[at[present]] += weight
@@ -79,14 +66,17 @@ class StemPostings:
         rows, facets = self._cache.selection(self._predicate), self._narrowing()
         found: dict[str, int] = {}
         for stem in stems:
-            try:
-                having = self._cache.posting(facets, encode_token(stem))
-            except LexicalIndexError:
-                having = rows[:0]
+            having = self._having(facets, stem)
             within = having[find_sorted(rows, having)[1]]
             own = row_queries.has_own_stem(self._database, within[:_MAX_ROWS_READ], stem)
             found[stem] = len(within) if own else 0
         return found
+
+    def _having(self, facets: tuple[str, ...], stem: str) -> NDArray[np.int64]:
+        try:
+            return self._cache.posting(facets, encode_token(stem))
+        except LexicalIndexError:
+            return np.zeros(0, dtype=np.int64)
 
     def _narrowing(self) -> tuple[str, ...]:
         """Return the facets that narrow the lexical index; none for a whole tenant that has most of the rows."""
@@ -94,5 +84,4 @@ class StemPostings:
         return () if facets == self._whole_tenant.facets and self._tenant_dominates() else facets
 
     def _tenant_dominates(self) -> bool:
-        """Return whether most rows of the store are the tenant's."""
         return 2 * self._cache.size() >= row_queries.last_rowid(self._database)

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_link import ChromaLink
 from recall_loop.memory.store.index import row_queries
-from recall_loop.memory.store.index.vectors import dot_products, find_sorted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.chroma.chroma_link import ChromaLink
-    from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
-    from recall_loop.memory.store.index.vectors import VectorTable
-    from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
+from recall_loop.memory.store.index.vectors import VectorTable, dot_products, find_sorted
+from recall_loop.memory.store.tables.database import Database
 
 # Below this share of all rows, and up to this many rows, comparing them all is cheaper than masking.
 _SMALL_SHARE = 0.1

@@ -7,9 +7,11 @@ Answers are those of the moment of the call, also when another process has writt
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.caches import row_limits
@@ -26,15 +28,10 @@ from recall_loop.memory.store.index.vector_search import (
     top_positive_positions,
 )
 from recall_loop.memory.store.index.vectors import VectorTable, find_sorted
+from recall_loop.memory.store.tables.database import Database
 from recall_loop.memory.store.tables.predicate import Predicate
 from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.state.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.tables.database import Database
-
 
 _T = TypeVar("_T")
 
@@ -62,7 +59,6 @@ class View:
 
     @property
     def _database(self) -> Database:
-        """The tables as the view's tenant may see them."""
         return self._source.database.for_tenant(self.predicate.tenant)
 
     def _cache(self) -> TenantCache:
@@ -182,11 +178,7 @@ class View:
         short = [index for index, rowids in enumerate(found) if unsent is None or len(rowids) < min(wanted, len(sent))]
         self._add_unsent(found, queries, allowed[late], wanted)
         if short:
-            for index, rowids in zip(
-                short,
-                search_exhaustively(lambda rows: self.vectors(rows)[1], queries[short], allowed, wanted),
-                strict=True,
-            ):
+            for index, rowids in zip(short, self._compared(queries[short], allowed, wanted), strict=True):
                 found[index] = rowids
         return found
 
@@ -198,7 +190,10 @@ class View:
             return
         for at, rowids in enumerate(found):
             either = np.union1d(np.asarray(rowids, dtype=np.int64), unsent)
-            found[at] = search_exhaustively(lambda rows: self.vectors(rows)[1], queries[at : at + 1], either, wanted)[0]
+            found[at] = self._compared(queries[at : at + 1], either, wanted)[0]
+
+    def _compared(self, queries: NDArray[np.float32], rowids: NDArray[np.int64], wanted: int) -> list[list[int]]:
+        return search_exhaustively(lambda rows: self.vectors(rows)[1], queries, rowids, wanted)
 
     def newest(self, limit: int) -> list[int]:
         """Return allowed rowids, latest time first, those without a time last; equal times go by rowid.
@@ -212,18 +207,15 @@ class View:
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
         wanted = _numbers(rowids).tolist()
-        allowed = self._allowed(wanted).tolist()
         cache = self._cache()
-        with cache.lock:
-            found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}
-        missing = [rowid for rowid in allowed if rowid not in found]
-        if missing:
-            loaded = row_queries.read_rows(self._database, self.tenant, missing)
-            for rowid in cache.beside_expired.intersection(loaded):
-                loaded[rowid].window = loaded[rowid].index_text
-            found |= loaded
-            cache.keep_rows(loaded)
+        found = cache.rows.read(self._allowed(wanted).tolist(), partial(self._load_rows, cache))
         return {rowid: found[rowid] for rowid in wanted if rowid in found}
+
+    def _load_rows(self, cache: TenantCache, rowids: Sequence[int]) -> dict[int, Row]:
+        loaded = row_queries.read_rows(self._database, self.tenant, rowids)
+        for rowid in cache.beside_expired.intersection(loaded):
+            loaded[rowid].window = loaded[rowid].index_text
+        return loaded
 
     def document_frequency(self, stems: Collection[str]) -> dict[str, int]:
         """Return for each stem the number of the tenant's rows whose window contains it.

@@ -1,4 +1,4 @@
-"""The tables that a move copies, page by page in the order of their keys, and checksums of them.
+"""The tables that a move copies, page by page in the order of their keys, their checksums, and the last numbers given.
 
 Tables and columns that are named nowhere here belong to one backend or follow from the others: triggers keep
 `memberships` and the values of attributes, and whether Chroma has a row, and at which revision, is the target's own
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.postgres.marks import without_nul
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, last_commit
+from recall_loop.memory.store.tables.database import Connection, Database, set_meta
 
 # Rows with token vectors have some 10 kB, long ones more.
 PAGE = 500
@@ -91,11 +91,7 @@ class TableSum:
 
 
 def sum_table(database: Database, table: CopiedTable) -> TableSum:
-    """Read a table and sum it up.
-
-    Raises:
-        StoreUnavailableError: it can't be read.
-    """
+    """Read a table and sum it up."""
     rows, total = 0, 0
     for row in _every_row(database, table):
         rows += 1
@@ -128,3 +124,30 @@ def _bytes(value: Any) -> tuple[bytes, bytes]:
     if isinstance(value, int):
         return b"i", str(value).encode()
     return b"b", bytes(value)
+
+
+_LAST_ROW = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
+_LAST_GIVEN = """SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM rowids),
+(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM commits)"""
+_LAST_VERSION = """SELECT setval(pg_get_serial_sequence('versions', 'rowid'), greatest(max(rowid), 1), max(rowid) > 0)
+FROM (SELECT coalesce(max(rowid), 0) AS rowid FROM versions) v"""
+
+
+def last_numbers(database: Database) -> tuple[int, int]:
+    """Return the highest rowid and number of a commit that were given, and never are again; 0 where none was."""
+    if isinstance(database, SqliteDatabase):
+        return int(database.fetch(_LAST_ROW)[0][0]), last_commit(database)
+    rowid, commit = database.fetch(_LAST_GIVEN)[0]
+    return int(rowid), int(commit)
+
+
+def set_last_numbers(database: Database, connection: Connection, rowid: int, commit: int) -> None:
+    """Let the target go on behind these numbers; within a transaction."""
+    if isinstance(database, SqliteDatabase):
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
+        connection.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (rowid,))
+        set_meta(connection, {COMMIT_META_KEY: str(commit)})
+        return
+    for sequence, last in (("rowids", rowid), ("commits", commit)):
+        connection.execute(f"SELECT setval('{sequence}', ?, ?)", (max(last, 1), last > 0))
+    connection.execute(_LAST_VERSION)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE, SUSPECT_FILE, WriterLock
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
@@ -14,12 +13,9 @@ from recall_loop.memory.store.recovery import opening, reconciling, recovery
 from recall_loop.memory.store.recovery.repair import is_rebuildable
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
-from recall_loop.memory.store.tables.database import MOVING_META_KEY
+from recall_loop.memory.store.tables.database import MOVING_META_KEY, Database
 from recall_loop.memory.store.tables.upgrades import is_current, refuse_newer
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Database
 
 # A folder isn't recognised as a store before its sidecar has its name.
 MOVING_FILE = "sidecar.moving.sqlite3"

@@ -8,27 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.chroma.chroma_clients import await_answer
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, is_server_note
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.store_place import checked_place, shown_place
-from recall_loop.memory.store.moving.copied_tables import TABLES, CopiedTable, TableSum, sum_table
-from recall_loop.memory.store.moving.last_numbers import last_numbers, set_last_numbers
+from recall_loop.memory.store.moving.copied_tables import (
+    TABLES,
+    CopiedTable,
+    TableSum,
+    last_numbers,
+    set_last_numbers,
+    sum_table,
+)
 from recall_loop.memory.store.moving.move_ends import FRESH_PLACE, held_source, held_target
 from recall_loop.memory.store.recovery.open_files import is_folder_note
 from recall_loop.memory.store.recovery.repair import check_embedder
-from recall_loop.memory.store.shared.restored_copy import LOCATION_META_KEY
+from recall_loop.memory.store.shared.open_schema import LOCATION_META_KEY
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.memory.store.tables.attribute_index import declare_paths, indexed_paths, is_index_note
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, marker_of
-from recall_loop.memory.store.tables.database import MOVING_META_KEY, RE_EMBEDDING_META_KEY, set_meta
+from recall_loop.memory.store.tables.database import MOVING_META_KEY, RE_EMBEDDING_META_KEY, Database, set_meta
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.tables.database import Database
 
 MoveProgress = Callable[[str, int], None]
 """Called with the table that is being copied and the number of rows copied so far."""
@@ -211,5 +214,4 @@ class _Moving:
 
 
 def _is_moved(note: str) -> bool:
-    """Return whether a note of a store is about its records, rather than about where it is."""
     return not (note in _OWN_NOTES or is_server_note(note) or is_folder_note(note) or is_index_note(note))

@@ -7,12 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, UNINDEXED
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Parameters
+from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, UNINDEXED, Parameters
 
 # Literals and quoted names are unchanged; `::` is a cast, not the name of a mark.
 _PARTS = re.compile(

@@ -69,7 +69,6 @@ class PostgresAddress:
         return cls(url, schema, shown_place(address))
 
     def __str__(self) -> str:
-        """Return the address for messages."""
         return self.shown
 
     @property

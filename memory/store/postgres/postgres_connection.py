@@ -10,6 +10,7 @@ from zlib import crc32
 
 from recall_loop.memory.store.postgres.marks import with_marks, without_nul
 from recall_loop.memory.store.postgres.postgres_schema import ALL_TENANTS, ONE_TENANT, TENANT_SETTING
+from recall_loop.memory.store.tables.database import Parameters
 from recall_loop.state.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
@@ -19,8 +20,6 @@ from recall_loop.state.errors import (
 
 if TYPE_CHECKING:
     import psycopg
-
-    from recall_loop.memory.store.tables.database import Parameters
 
 # The tenant that each connection sees; connections that aren't here see all tenants, as they were opened.
 _SEEN: WeakKeyDictionary[object, str] = WeakKeyDictionary()

@@ -6,8 +6,6 @@ statements run on both. The functions are those of SQLite's that the statements 
 
 from __future__ import annotations
 
-from recall_loop.memory.store.postgres.postgres_attributes import ATTRIBUTE_KEYS
-
 # Tables with a column `tenant`, whose rows are visible only to that tenant's connections (HOST-5).
 GUARDED = (
     *("tenants", "records", "memberships", "deleted", "versions"),
@@ -58,6 +56,22 @@ BEGIN ATOMIC
 END;
 CREATE FUNCTION is_visible(tenant text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 RETURN current_setting('{TENANT_SETTING}', true) IN ('{ALL_TENANTS}', '{ONE_TENANT}' || tenant);
+"""
+
+# An index entry has at most 2,700 bytes.
+_CHARACTERS = 200
+# A number's key is that of its double, whose bits sort like it, inverted for negative ones.
+_ATTRIBUTE_KEYS = f"""
+CREATE FUNCTION double_of(number numeric) RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN number > 1.7976931348623157e308 THEN 'Infinity' WHEN number < -1.7976931348623157e308 THEN '-Infinity'
+  ELSE CAST(number AS double precision) + 0.0 END;
+CREATE FUNCTION number_key(number double precision) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN number >= 0 THEN 'n1' || encode(float8send(number), 'hex')
+  ELSE 'n0' || translate(encode(float8send(number), 'hex'), '0123456789abcdef', 'fedcba9876543210') END;
+CREATE FUNCTION attribute_key(value jsonb) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE jsonb_typeof(value) WHEN 'string' THEN 's' || left(value #>> '{{}}', {_CHARACTERS})
+  WHEN 'number' THEN number_key(double_of(CAST(value #>> '{{}}' AS numeric)))
+  WHEN 'boolean' THEN 'b' || (value #>> '{{}}') WHEN 'null' THEN 'z' ELSE 'o' END;
 """
 
 # A count that arrives while its record is being deleted waits for the deletion, and fails: nothing of it stays.
@@ -227,7 +241,7 @@ _POLICIES = "".join(_POLICY.format(table=table) for table in GUARDED) + "".join(
     _BELONGS.format(table=table) for table in _PARTS
 )
 
-DDL = _FUNCTIONS + ATTRIBUTE_KEYS + _TABLES + _RECALLS + _TRIGGERS + _POLICIES
+DDL = _FUNCTIONS + _ATTRIBUTE_KEYS + _TABLES + _RECALLS + _TRIGGERS + _POLICIES
 
 # Created while everything is embedded again, and dropped afterwards. No key refers to `records`: dropping it would lock
 # out readers.

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar, cast
 
 from typing_extensions import override
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_place import NoStoreError
-from recall_loop.memory.store.postgres.postgres_address import connect_options
-from recall_loop.memory.store.postgres.postgres_connection import (
-    PostgresConnection,
-    require_driver,
-    typed_errors,
-)
+from recall_loop.memory.store.postgres.held_connections import PostgresWriter, ReaderPool
+from recall_loop.memory.store.postgres.postgres_address import PostgresAddress, connect_options
+from recall_loop.memory.store.postgres.postgres_connection import PostgresConnection, require_driver, typed_errors
 from recall_loop.memory.store.postgres.postgres_dialect import PostgresDialect
 from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_7
-from recall_loop.memory.store.postgres.postgres_writer import PostgresWriter
-from recall_loop.memory.store.postgres.reader_pool import ReaderPool
-from recall_loop.memory.store.postgres.recent_answers import RecentAnswers
-from recall_loop.memory.store.tables.database import Database, DatabaseDamagedError
-from recall_loop.memory.store.tables.upgrades import note_recalls_since, read_generation
+from recall_loop.memory.store.tables.database import Connection, Database, DatabaseDamagedError, Parameters
+from recall_loop.memory.store.tables.upgrades import Upgrade, note_recalls_since, read_generation
 from recall_loop.state.errors import StoreUnavailableError
 
-if TYPE_CHECKING:
-    from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
-    from recall_loop.memory.store.tables.database import Connection, Parameters
-    from recall_loop.memory.store.tables.upgrades import Upgrade
-
-# Other processes' writes are seen within this time, this process's own at once.
-_FRESH_SECONDS = 0.05
+# Other processes' writes are seen within this time, this process's own at once: a request asks dozens of times.
+_FRESH_SECONDS, _MAX_ANSWERS = 0.05, 10_000
+_T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
 
 
@@ -45,6 +36,28 @@ def _add_recalls(connection: Connection) -> None:
         for statement in filter(str.strip, statements.split(";\n")):
             connection.execute(statement)
     note_recalls_since(connection)
+
+
+class _RecentAnswers:
+    """Answers by name, each good for a moment, and none from before this process's last write."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Ask again from now on; an answer that is still awaited isn't kept."""
+        self._known: dict[str | None, tuple[float, Any]] = {}
+
+    def get(self, name: str | None, ask: Callable[[], _T]) -> _T:
+        """Return the known answer, or the result of `ask`."""
+        known, now = self._known, time.monotonic()
+        until, answer = known.get(name, (now, None))
+        if now >= until:
+            answer = ask()
+            if len(known) >= _MAX_ANSWERS:
+                self.forget()
+            known[name] = now + _FRESH_SECONDS, answer
+        return cast("_T", answer)
 
 
 class PostgresDatabase(Database):
@@ -79,9 +92,7 @@ class PostgresDatabase(Database):
         self.answered: Callable[[], None] | None = None
         self._tenant: str | None = None
         self._process = ProcessLock()
-        self._tables: set[str] = set()
-        self._versions = RecentAnswers[int](_FRESH_SECONDS)
-        self._generations = RecentAnswers[str](_FRESH_SECONDS)
+        self._answers = _RecentAnswers()
         options = connect_options(address, read_only=read_only)
         self._writer = PostgresWriter(address, options, read_only=read_only)
         self._pool = ReaderPool(address, options)
@@ -95,15 +106,17 @@ class PostgresDatabase(Database):
             raise
 
     def _make_tables(self, *, create: bool) -> None:
-        if self.has_table("meta"):
+        schema = self.address.schema
+        made = partial(self.fetch, "SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'meta'", (schema,))
+        if made():
             return
         if self.read_only or not create:
             raise NoStoreError(f"{self.address}: no store there")
         with self.exclusive(None), self.transaction() as connection:
-            if not self.has_table("meta"):  # another process may have created it
+            if not made():  # another process may have created it
                 known = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
-                if not connection.execute(known, (self.address.schema,)).fetchone():
-                    connection.raw.execute(f'CREATE SCHEMA "{self.address.schema}"')
+                if not connection.execute(known, (schema,)).fetchone():
+                    connection.raw.execute(f'CREATE SCHEMA "{schema}"')
                 connection.raw.execute(DDL.encode())
 
     @contextmanager
@@ -133,7 +146,7 @@ class PostgresDatabase(Database):
     def transaction(self) -> Iterator[PostgresConnection]:
         with self._writer.transaction(self._tenant) as connection:
             yield connection
-        self._forget_answers()
+        self._answers.forget()
 
     @contextmanager
     def exclusive(self, tenants: Iterable[str] | None) -> Iterator[None]:
@@ -142,12 +155,8 @@ class PostgresDatabase(Database):
         A process that dies gives its locks back. Whoever locks all waits for those that lock some.
         """
         with self._writer.exclusive(tenants):
-            self._forget_answers()
+            self._answers.forget()
             yield
-
-    def _forget_answers(self) -> None:
-        self._versions.forget()
-        self._generations.forget()
 
     @contextmanager
     def side_transaction(self) -> Iterator[PostgresConnection]:
@@ -167,18 +176,11 @@ class PostgresDatabase(Database):
 
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; what another process wrote shows within 50 milliseconds."""
-        return self._versions.get(tenant, partial(super().tenant_version, tenant))
+        return self._answers.get(tenant, partial(super().tenant_version, tenant))
 
     def generation(self) -> str:
         """Return the id of the index generation; another process may have begun one 50 milliseconds ago."""
-        return self._generations.get("", lambda: read_generation(self, self.address))
-
-    def has_table(self, name: str) -> bool:
-        """Return whether the schema has a table."""
-        if name not in self._tables:
-            query = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
-            self._tables.update(table for (table,) in self.fetch(query, (self.address.schema,)))
-        return name in self._tables
+        return self._answers.get(None, partial(read_generation, self, self.address))
 
     @override
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -13,16 +12,14 @@ from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_link import ChromaLink
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, opening, recovery
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.files.process_lock import ProcessLock
-    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
 
 class ChromaConnection(ChromaLink):

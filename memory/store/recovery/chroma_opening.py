@@ -5,29 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer, read_server_file
 from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
+from recall_loop.memory.store.recovery import recovery
 from recall_loop.memory.store.recovery.chroma_rebuild import rebuild_chroma, unite
-from recall_loop.memory.store.recovery.open_files import record_repair
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles, record_repair
 from recall_loop.memory.store.recovery.reconciling import may_lack_rows
-from recall_loop.memory.store.recovery.recovery import (
-    apply_all,
-    count_records,
-    fill_collection,
-    flush_pending,
-    is_equal,
-    is_same_store,
-)
 from recall_loop.memory.store.tables.changes import marker_of
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
 # The keys that make vectors comparable.
 _OF_VECTORS = ("fingerprint", "dimension", "metric")
@@ -36,12 +25,8 @@ _OF_VECTORS = ("fingerprint", "dimension", "metric")
 def open_chroma(files: OpenStoreFiles, embedder: Embedder, *, may_rebuild: bool = True) -> ChromaIndex:
     """Open Chroma for writing, and make both sides equal: merge them, finish pending writes, or rebuild Chroma.
 
-    Files that weren't closed are tried in another process first, and rebuilt if that one dies.
-
-    Args:
-        files: the open files of the store.
-        embedder: embeds records that are taken over from Chroma.
-        may_rebuild: whether Chroma may be rebuilt, which takes long.
+    Files that weren't closed are tried in another process first, and rebuilt if that one dies. Records that are taken
+    over from Chroma are embedded. Rebuilding, which takes long, is refused without `may_rebuild`.
 
     Raises:
         ChromaError: Chroma can't be opened or written, or would have to be rebuilt and may not be.
@@ -80,7 +65,7 @@ def _moved(files: OpenStoreFiles, location: ChromaLocation) -> bool:
     except CollectionMissingError:
         return False
     with closing(other):
-        found = is_same_store(other.marker(), marker_of(files.database))
+        found = recovery.is_same_store(other.marker(), marker_of(files.database))
     if found:
         files.database.set_meta(replace(location, collection=known.collection).note())
     return found
@@ -91,7 +76,7 @@ def _unfit(files: OpenStoreFiles, location: ChromaLocation) -> str | None:
     if not isinstance(location, Path):
         return None
     if not location.is_dir() or not (location / CHROMA_DATABASE).exists():
-        return "was missing" if count_records(files.database) else None
+        return "was missing" if recovery.count_records(files.database) else None
     if files.files_changed:
         return "had vector files that are not as they were left"
     if files.unclean_shutdown and not _tried(location):
@@ -117,14 +102,14 @@ def _opened(location: ChromaLocation, files: OpenStoreFiles, embedder: Embedder)
     chroma = ChromaIndex(location, marker, create=not isinstance(location, ChromaServer))
     try:
         found = chroma.marker()
-        if not found and chroma.count() == 0 and (location is None or count_records(database) == 0):
-            fill_collection(database, chroma)
-            apply_all(database)
+        if not found and chroma.count() == 0 and (location is None or recovery.count_records(database) == 0):
+            recovery.fill_collection(database, chroma)
+            recovery.apply_all(database)
             return chroma
         why: str | None
         if not found:
             why = "was never completely filled"
-        elif not is_same_store(found, marker):
+        elif not recovery.is_same_store(found, marker):
             why = "was another store's"
         else:
             why = _united(files, chroma, embedder, found)
@@ -145,11 +130,11 @@ def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, foun
     marker = marker_of(database)
     if any(found[name] != marker[name] for name in _OF_VECTORS):
         return "had vectors of another embedder"
-    flush_pending(database, chroma)
-    if not is_equal(database, chroma):
+    recovery.flush_pending(database, chroma)
+    if not recovery.is_equal(database, chroma):
         unite(files, chroma, embedder)
-        flush_pending(database, chroma)
-    if not is_equal(database, chroma):
+        recovery.flush_pending(database, chroma)
+    if not recovery.is_equal(database, chroma):
         return "had other records than the sidecar"
     if found != marker:  # an upgrade of the sidecar, or an interrupted compaction, leaves Chroma's rows unchanged
         chroma.mark_complete(marker)

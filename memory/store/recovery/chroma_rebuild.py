@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import (
@@ -17,22 +16,13 @@ from recall_loop.memory.store.chroma.chroma_index import (
     CollectionMissingError,
 )
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.store_files import BUILDING_FOLDER, CHROMA_DATABASE
-from recall_loop.memory.store.recovery.open_files import record_repair
+from recall_loop.memory.store.recovery import recovery
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles, record_repair
 from recall_loop.memory.store.recovery.reconciling import may_lack_rows, merge_sides
-from recall_loop.memory.store.recovery.recovery import (
-    apply_all,
-    count_records,
-    fill_collection,
-    is_same_store,
-)
 from recall_loop.memory.store.tables.changes import marker_of
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
-    from recall_loop.memory.store.recovery.recovery import ProgressCallback
-    from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.tables.database import Database
 
 # A collection on a server that is being filled, and those that may be left over there.
 _BUILDING = "chroma_building"
@@ -47,7 +37,11 @@ def unite(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder) -> Non
 
 
 def rebuild_chroma(
-    files: OpenStoreFiles, embedder: Embedder, progress: ProgressCallback | None = None, *, why: str | None = None
+    files: OpenStoreFiles,
+    embedder: Embedder,
+    progress: recovery.ProgressCallback | None = None,
+    *,
+    why: str | None = None,
 ) -> ChromaIndex:
     """Rebuild Chroma from the sidecar, beside the old one, which it then replaces. No client may be open.
 
@@ -57,7 +51,7 @@ def rebuild_chroma(
     Args:
         files: the open files of the store.
         embedder: embeds the records that are taken over.
-        progress: called with (records done, records in all) for each chunk.
+        progress: see `Maintenance.rebuild`.
         why: the damage, for the note of a repair; None = none, it was requested.
 
     Raises:
@@ -77,7 +71,7 @@ def rebuild_chroma(
         record_repair(
             files.repairs,
             f"{files.path}: Chroma {keep or why}, and was rebuilt from the sidecar with "
-            f"{count_records(files.database)} records{kept}",
+            f"{recovery.count_records(files.database)} records{kept}",
         )
     return chroma
 
@@ -91,9 +85,9 @@ def _take_over(files: OpenStoreFiles, embedder: Embedder) -> str | None:
         return None
     try:
         with readable_chroma(location, trusted=not (files.unclean_shutdown or files.files_changed)) as chroma:
-            if not is_same_store(chroma.stored_marker(), marker_of(database)):
+            if not recovery.is_same_store(chroma.stored_marker(), marker_of(database)):
                 return "was another store's" if chroma.count() else None
-            lacking = may_lack_rows(database, chroma) or chroma.count() != count_records(database)
+            lacking = may_lack_rows(database, chroma) or chroma.count() != recovery.count_records(database)
             if lacking or files.texts_are_suspect():
                 unite(files, chroma, embedder)
     except CollectionMissingError:
@@ -131,7 +125,7 @@ def readable_chroma(location: ChromaLocation, *, trusted: bool) -> Iterator[Chro
 
 
 def _rebuild_folder(
-    files: OpenStoreFiles, path: Path, progress: ProgressCallback | None, *, keep: str | None
+    files: OpenStoreFiles, path: Path, progress: recovery.ProgressCallback | None, *, keep: str | None
 ) -> ChromaIndex:
     try:
         building = _filled(chroma_files.begin_rebuild(path), files.database, progress)
@@ -144,16 +138,16 @@ def _rebuild_folder(
     finally:
         with suppress(OSError):
             chroma_files.remove_path(path / BUILDING_FOLDER)
-    apply_all(files.database)
+    recovery.apply_all(files.database)
     return ChromaIndex(files.chroma_location(), marker_of(files.database), create=False)
 
 
-def _filled(location: ChromaLocation, database: Database, progress: ProgressCallback | None) -> ChromaIndex:
+def _filled(location: ChromaLocation, database: Database, progress: recovery.ProgressCallback | None) -> ChromaIndex:
     chroma = ChromaIndex(location, marker_of(database))
     try:
-        fill_collection(database, chroma, progress)
+        recovery.fill_collection(database, chroma, progress)
         if location is None:
-            apply_all(database)
+            recovery.apply_all(database)
     except BaseException:
         chroma.close()
         raise
@@ -161,7 +155,7 @@ def _filled(location: ChromaLocation, database: Database, progress: ProgressCall
 
 
 def _rebuild_on_server(
-    files: OpenStoreFiles, old: ChromaServer, progress: ProgressCallback | None, *, keep: str | None
+    files: OpenStoreFiles, old: ChromaServer, progress: recovery.ProgressCallback | None, *, keep: str | None
 ) -> ChromaIndex:
     """Fill a new collection; the store's notes name it once it is whole, and then the old one goes, unless kept."""
     database = files.database
@@ -171,7 +165,7 @@ def _rebuild_on_server(
     chroma = _filled(new, database, progress)
     gone = "" if keep is not None else old.collection or ""
     database.set_meta({**new.note(), _BUILDING: f"{left} {gone}".strip()})
-    apply_all(database)
+    recovery.apply_all(database)
     try:
         if files.path is not None:
             new.write(files.path)

@@ -37,9 +37,6 @@ class OpenStoreFiles:
 
     Attributes:
         path: the store's folder; None in memory.
-        database: the sidecar.
-        read_only: whether it was opened for reading only.
-        lock: the writer's lock.
         unclean_shutdown: Chroma's files weren't closed by their last writer, and weren't tried yet.
         files_changed: Chroma's files aren't as their last writer left them, and so are damaged.
         api_key: key of the Chroma server.
@@ -66,7 +63,6 @@ class OpenStoreFiles:
         return self.path
 
     def __post_init__(self) -> None:
-        """Note which file the sidecar is."""
         self._identity = self._sidecar_identity()
 
     def _sidecar_identity(self) -> tuple[int, int] | None:

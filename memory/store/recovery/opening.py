@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, load_ahead
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock
 from recall_loop.memory.store.files.store_place import NoStoreError
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
@@ -22,7 +23,6 @@ from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.outbox import send_all_again
-from recall_loop.memory.store.shared.restored_copy import notes_location, separate_restored_copy
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.attribute_index import checked_paths, declare_paths, indexed_paths
 from recall_loop.memory.store.tables.changes import marker_of
@@ -36,12 +36,7 @@ from recall_loop.memory.store.tables.upgrades import (
 )
 from recall_loop.memory.store.write.staged_vectors import StagedVectors
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.state.scope import RetentionRule
+from recall_loop.state.scope import RetentionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ def _open_schema(address: str, embedder: Embedder, how: OpenOptions) -> OpenSche
             _note_server(files, how.server, move=how.move)
             before = marker_of(database)["generation"]
             _check_marker(files, embedder, re_embed=how.re_embed, progress=how.progress)
-            separate_restored_copy(database)
+            files.separate_restored()
             if marker_of(database)["generation"] != before:
                 with database.transaction() as connection:
                     send_all_again(connection)
@@ -131,7 +126,7 @@ def _is_ready(files: OpenSchema, embedder: Embedder, how: OpenOptions, attribute
     """Return whether a schema can be opened for writing as it stands."""
     database, given = files.database, how.server
     marker = marker_of(database)
-    if not is_current(marker) or not recovery.has_current_words(database) or not notes_location(database):
+    if not is_current(marker) or not recovery.has_current_words(database) or not files.notes_location():
         return False
     known = chroma_server.server_from_meta(database.meta())
     if given is not None and given.url is not None and (known is None or how.move):

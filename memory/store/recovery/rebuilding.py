@@ -1,68 +1,58 @@
-"""Rebuilding Chroma and the lexical index, re-embedding, and compacting."""
+"""Rebuilding the sidecar and the lexical index, re-embedding, and compacting; files that fail raise `OSError`."""
 
 from __future__ import annotations
 
 import json
 import os
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.chroma.chroma_tombstones import read_tombstones
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.encoding.indexing import index_terms
 from recall_loop.memory.store.files.store_files import (
+    ASIDE_FOLDER,
     DATABASE_ENDINGS,
     OLD_FOLDER,
     SIDECAR_BUILDING_FILE,
     SIDECAR_FILE,
     SUSPECT_FILE,
-    quarantine_name,
     quarantined_sidecars,
 )
-from recall_loop.memory.store.recovery.recovery import (
-    CHUNK,
-    WORDS,
-    ProgressCallback,
-    count_records,
-    has_current_words,
-    new_marker,
-)
+from recall_loop.memory.store.recovery import recovery
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY, LexicalIndexError, set_meta
+from recall_loop.memory.store.tables.database import (
+    RECALLS_SINCE_META_KEY,
+    Connection,
+    Database,
+    LexicalIndexError,
+    set_meta,
+)
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.staged_vectors import StagedVectors, forget_unfit
 from recall_loop.memory.store.write.taking_over import note_state, prepare_rows, set_commit
 from recall_loop.text.words.tokens import WORDS_VERSION
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.tables.database import Connection, Database
-
-
 _T = TypeVar("_T")
 
 
-def re_embed(database: Database, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
+def re_embed(database: Database, embedder: Embedder, progress: recovery.ProgressCallback | None = None) -> None:
     """Embed every record again, and start a new generation when all are there (STORE-5, OPEN-3).
 
     Chunks are committed as they come, beside the old vectors, which are replaced at the end, in one transaction. After
     a run that was cut off only those records are embedded that are new, have changed, or were not embedded yet.
-
-    Args:
-        database: the store's tables; others' writes are held off.
-        embedder: the embedder that the store is to have.
-        progress: see `StagedVectors.fill`.
+    Others' writes are held off; for `progress` see `StagedVectors.fill`.
 
     Raises:
         EmbedderError: the embedder fails; the store is as before.
-        StoreUnavailableError: the backend fails; the store is as before.
     """
     staged = StagedVectors(database, embedder)
     staged.fill(progress)
@@ -70,14 +60,14 @@ def re_embed(database: Database, embedder: Embedder, progress: ProgressCallback 
         staged.take_over(connection)
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
             bump_tenant_version(connection, tenant)
-        changed = new_marker(embedder)
+        changed = recovery.new_marker(embedder)
         del changed["store"], changed[RECALLS_SINCE_META_KEY]
         set_meta(connection, changed)
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
-    for start in range(0, len(items), CHUNK):
-        part = items[start : start + CHUNK]
+    for start in range(0, len(items), recovery.CHUNK):
+        part = items[start : start + recovery.CHUNK]
         yield start + len(part), part
 
 
@@ -102,8 +92,8 @@ def rebuild_sidecar(
             drafts = prepare_rows(part, damaged)
             write_records(database, embedder, dimension, drafts)
             note_state(database, drafts, part)
-        database.set_meta({**marker, **notes, WORDS: str(WORDS_VERSION)})
-        kept = count_records(database)
+        database.set_meta({**marker, **notes, recovery.WORDS: str(WORDS_VERSION)})
+        kept = recovery.count_records(database)
     os.replace(building, file)
     return kept, damaged
 
@@ -115,12 +105,9 @@ def remove_building(building: Path) -> None:
 
 
 def quarantine_sidecar(store: Path) -> str:
-    """Move a damaged sidecar out of the way, with its write-ahead file; return its new name.
-
-    Raises:
-        OSError: it can't be renamed.
-    """
-    name = quarantine_name(store)
+    """Move a damaged sidecar out of the way, with its write-ahead file; return its new name."""
+    free = next(number for number in count(1) if not any(store.glob(f"sidecar.damaged-{number}*")))
+    name = f"sidecar.damaged-{free}.sqlite3"
     for ending in DATABASE_ENDINGS:
         if (store / f"{SIDECAR_FILE}{ending}").exists():
             (store / f"{SIDECAR_FILE}{ending}").rename(store / f"{name}{ending}")
@@ -145,15 +132,11 @@ def start_new_generation(database: Database) -> None:
 
 
 def remove_leftovers(store: Path) -> None:
-    """Remove damaged sidecars that were kept aside, and what crashes have left.
-
-    Raises:
-        OSError: a file can't be removed.
-    """
+    """Remove damaged sidecars that were kept aside, and what crashes have left."""
     for file in quarantined_sidecars(store):
         file.unlink()
     remove_building(store / SIDECAR_BUILDING_FILE)
-    for folder in (store / OLD_FOLDER, *chroma_files.kept_folders(store)):
+    for folder in (store / OLD_FOLDER, *store.glob(f"{ASIDE_FOLDER}*")):
         chroma_files.remove_path(folder)
 
 
@@ -166,11 +149,7 @@ _UNEQUAL = """SELECT (SELECT count(*) FROM records WHERE rowid NOT IN (SELECT id
 
 
 def check_lexical_index(database: SqliteDatabase) -> str | None:
-    """Return the damage of the lexical index, or None. Takes SQLite's write lock, and changes nothing.
-
-    Raises:
-        StoreUnavailableError: SQLite fails otherwise.
-    """
+    """Return the damage of the lexical index, or None. Takes SQLite's write lock, and changes nothing."""
     try:
         with database.transaction() as connection:
             connection.execute(_CHECK)
@@ -184,9 +163,6 @@ def rebuild_lexical_index(database: SqliteDatabase) -> None:
     """Throw the lexical index away and rebuild it, in one transaction; rows become pending for Chroma.
 
     A broken full-text table can't even be dropped, so it is taken out of the schema first.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; the index is as before.
     """
     with database.transaction() as connection:
         connection.execute("PRAGMA writable_schema = ON")
@@ -208,12 +184,8 @@ def _index_all(connection: Connection) -> None:
 
 
 def update_words(database: Database) -> None:
-    """Give every record the stems of this version, if an earlier one wrote it, and index it again (OPEN-4).
-
-    Raises:
-        StoreUnavailableError: SQLite fails; the store is as before.
-    """
-    if has_current_words(database):
+    """Give every record the stems of this version, if an earlier one wrote it, and index it again (OPEN-4)."""
+    if recovery.has_current_words(database):
         return
     with database.transaction() as connection:
         rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
@@ -224,4 +196,4 @@ def update_words(database: Database) -> None:
             lengths = [(len(terms), rowid) for terms, rowid in made]
             connection.executemany("UPDATE records SET terms = ? WHERE rowid = ?", lengths)
         _index_all(connection)
-        set_meta(connection, {WORDS: str(WORDS_VERSION)})
+        set_meta(connection, {recovery.WORDS: str(WORDS_VERSION)})

@@ -11,10 +11,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import TYPE_CHECKING
 from zlib import crc32
 
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, read_tombstones
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.recovery.recovery import damaged_texts
@@ -24,11 +26,6 @@ from recall_loop.memory.store.tables.database import AMONG, APPLIED, PENDING, Da
 from recall_loop.memory.store.write.commits import delete_records
 from recall_loop.memory.store.write.taking_over import bury, take_rows
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-    from recall_loop.memory.store.embed.embedders import Embedder
 
 _PAGE = 1_000
 _NAMED = 5
@@ -105,11 +102,7 @@ def is_under_way(database: Database) -> bool:
 
 
 def may_lack_rows(database: Database, chroma: ChromaIndex) -> bool:
-    """Return whether Chroma holds something of a later commit than the sidecar, or a merge was cut off.
-
-    Raises:
-        ChromaError: Chroma fails.
-    """
+    """Return whether Chroma holds something of a later commit than the sidecar, or a merge was cut off."""
     return is_under_way(database) or reaches(chroma, last_commit(database) + 1)
 
 

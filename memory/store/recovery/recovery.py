@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 from zlib import crc32
 
-from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
+from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.tables.changes import last_commit, marker_of
 from recall_loop.memory.store.tables.database import (
@@ -26,10 +26,6 @@ from recall_loop.memory.store.tables.database import (
 )
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.text.words.tokens import WORDS_VERSION
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.embed.embedders import Embedder
 
 ProgressCallback = Callable[[int, int], None]
 CHUNK = 256

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.embed.embedders import embedder_of_version
+from recall_loop.memory.store.embed.embedders import Embedder, embedder_of_version
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.store_files import (
     CHROMA_DATABASE,
@@ -26,11 +26,6 @@ from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.tables.database import DatabaseDamagedError
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from recall_loop.memory.store.embed.embedders import Embedder
 
 
 def is_rebuildable(path: Path) -> bool:
@@ -77,11 +72,7 @@ def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
 
 
 def repair_lexical_index(path: Path | None, database: SqliteDatabase, repairs: list[str]) -> None:
-    """Rebuild the lexical index, if it is damaged; note that as a repair.
-
-    Raises:
-        StoreUnavailableError: SQLite fails.
-    """
+    """Rebuild the lexical index, if it is damaged; note that as a repair."""
     complaint = rebuilding.check_lexical_index(database)
     if complaint is not None:
         rebuilding.rebuild_lexical_index(database)

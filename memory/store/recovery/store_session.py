@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import WeakSet
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
 from recall_loop.memory.store.recovery import repair
@@ -18,15 +19,10 @@ from recall_loop.memory.store.shared.open_schema import OpenSchema
 from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
+from recall_loop.memory.store.tables.database import Database
 from recall_loop.memory.store.write.recall_counts import RecallCounter, RecallRow, add_recalls
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.tables.database import Database
-    from recall_loop.state.scope import RetentionRule
-
+from recall_loop.state.scope import RetentionRule
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,15 +38,10 @@ class StoreSession:
     """An open store.
 
     Attributes:
-        files: the open files.
-        database: the SQLite sidecar among them.
         embedder: embeds texts and queries; replaced when everything is embedded again.
-        cache: data of tenants in memory.
         lock: held for every write.
-        connection: the connection to Chroma.
         marker: the generation marker, as last read.
         history_days: for so many days versions of changed records are kept; 0 or None = no versions.
-        retention: the rules by which sweeps erase records.
         damaged_texts: what is said of texts that are damaged in the sidecar, once one was met.
         users: the stores over it; the last of them to be closed closes it.
         turn: held while it is closed; where others may join it, they do that in their turn.
@@ -118,17 +109,13 @@ class StoreSession:
             "or `recall-loop store rebuild` repairs them"
         )
         found = self.database.fetch("SELECT key, commit_number FROM records WHERE rowid = ?", (rowid,))
-        with self.searching() as chroma:
+        with self.connection.searching() as chroma:
             try:
                 rows = chroma.get([found[0][0]]) if chroma is not None and found else []
             except ChromaError as error:
                 self.connection.degrade(error)
                 return None
         return next((row.record for row in rows if row.is_sound and row.commit_number == found[0][1]), None)
-
-    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
-        """Give Chroma for a search, or None while it can't be used."""
-        return self.connection.searching()
 
     def check_writable(self) -> None:
         """Check that what is written gets into the store.

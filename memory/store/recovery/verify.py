@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
@@ -26,6 +25,7 @@ from recall_loop.memory.store.files.store_files import (
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
+from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles, is_backup
 from recall_loop.memory.store.recovery.opening import check_path
 from recall_loop.memory.store.shared.open_schema import OpenSchema
@@ -33,13 +33,9 @@ from recall_loop.memory.store.shared.outbox import count_waiting
 from recall_loop.memory.store.shared.shared_chroma import SharedChroma
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import marker_of
-from recall_loop.memory.store.tables.database import DatabaseDamagedError
+from recall_loop.memory.store.tables.database import Database, DatabaseDamagedError
 from recall_loop.memory.store.tables.upgrades import check_schema
 from recall_loop.state.errors import StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
-    from recall_loop.memory.store.tables.database import Database
 
 # Each counts orphaned rows.
 _ALONE = {
@@ -188,7 +184,6 @@ def _marker_is_known(report: _Findings, database: Database, place: str) -> bool:
 
 
 def _rows(report: _Findings, database: Database) -> None:
-    """Check the rows of the tables against each other."""
     dimension = int(marker_of(database)["dimension"])
     with database.reading() as connection:
         report.records = recovery.count_records(database)
@@ -216,9 +211,13 @@ def _outbox(report: _Findings, database: Database, files: OpenStoreFiles | OpenS
 
 
 def _lexical(report: _Findings, database: SqliteDatabase) -> None:
-    """Check SQLite's full-text table against itself."""
-    with _lockable(report, database) as lockable:
-        if lockable is not None and (complaint := rebuilding.check_lexical_index(lockable)):
+    """Check SQLite's full-text table against itself, which takes the write lock."""
+    file = database.file
+    if database.read_only and (file is None or not os.access(file.parent, os.W_OK) or not os.access(file, os.W_OK)):
+        report.notes.append("the lexical index was not checked: the folder can't be written")
+        return
+    with closing(SqliteDatabase(file)) if database.read_only else nullcontext(database) as lockable:
+        if complaint := rebuilding.check_lexical_index(lockable):
             report.findings.append(f"the lexical index is damaged: {complaint}")
 
 
@@ -228,20 +227,6 @@ def _texts(report: _Findings, database: Database) -> None:
     if damaged:
         report.findings.append(f"texts that are damaged in the sidecar, {MEND}: {named_ids(damaged)}")
         database.mark_suspect()
-
-
-@contextmanager
-def _lockable(report: _Findings, database: SqliteDatabase) -> Iterator[SqliteDatabase | None]:
-    """Give a sidecar that can take the write lock for the check of the full-text table, or None."""
-    file = database.file
-    if not database.read_only:
-        yield database
-    elif file is None or not os.access(file.parent, os.W_OK) or not os.access(file, os.W_OK):
-        report.notes.append("the lexical index was not checked: the folder can't be written")
-        yield None
-    else:
-        with closing(SqliteDatabase(file)) as own:
-            yield own
 
 
 def _leftovers(report: _Findings, path: Path) -> None:

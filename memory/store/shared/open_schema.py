@@ -1,20 +1,28 @@
-"""The open schema of a shared store; what `OpenStoreFiles` is for a folder."""
+"""The open schema of a shared store; what `OpenStoreFiles` is for a folder (HOST-2).
+
+A dump carries the identity of its store along, and with it the name of the collection in Chroma: a process that writes
+what was restored beside its original would write into the original's collection. So the store notes the place of its
+schema, which no dump carries along: server, database and schema by PostgreSQL's own numbers. Physical copies of a whole
+server have the same numbers, and can't be told from their original.
+"""
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_meta
-from recall_loop.memory.store.shared.restored_copy import is_restored_copy
+from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 
-if TYPE_CHECKING:
-    from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
-
+LOCATION_META_KEY = "schema_location"
+_LOCATION = """SELECT concat_ws('/', s.system_identifier, d.oid, n.oid)
+FROM pg_control_system() s, pg_database d, pg_namespace n WHERE d.datname = current_database() AND n.nspname = ?"""
+_LOG = logging.getLogger(__name__)
 _SIZE = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'"""
 
@@ -26,14 +34,7 @@ def collections_of(marker: Mapping[str, str]) -> str:
 
 @dataclass
 class OpenSchema:
-    """An open schema.
-
-    Attributes:
-        database: the tables.
-        read_only: whether it was opened for reading only.
-        api_key: key of the Chroma server.
-        repairs: repairs that were made, in words.
-    """
+    """An open schema; its attributes are those of `OpenStoreFiles`."""
 
     database: PostgresDatabase
     read_only: bool = False
@@ -41,9 +42,25 @@ class OpenSchema:
     repairs: list[str] = field(default_factory=list)
     path: Path | None = None
 
+    def _schema_location(self) -> str:
+        """Return where the schema is: numbers of the server, the database and the schema."""
+        return str(self.database.fetch(_LOCATION, (self.database.address.schema,))[0][0])
+
+    def notes_location(self) -> bool:
+        """Return whether the store notes the place where it is, so that nothing is to be done at its opening."""
+        return self.database.meta().get(LOCATION_META_KEY) == self._schema_location()
+
     @cached_property
-    def _is_copy(self) -> bool:
-        return is_restored_copy(self.database)
+    def _is_restored(self) -> bool:
+        """Whether the store was opened noting another place than the one where it is."""
+        return LOCATION_META_KEY in self.database.meta() and not self.notes_location()
+
+    def separate_restored(self) -> None:
+        """Note where the store is; a restored copy becomes a store of its own, whose vectors go to a new collection."""
+        if self._is_restored:
+            self.database.set_meta({"store": uuid.uuid4().hex, "generation": uuid.uuid4().hex})
+            _LOG.warning("%s: restored from a dump; its vectors go to a collection of its own in Chroma", self.place)
+        self.database.set_meta({LOCATION_META_KEY: self._schema_location()})
 
     @property
     def place(self) -> str:
@@ -70,7 +87,7 @@ class OpenSchema:
         the copy is opened for writing, it has none.
         """
         meta = self.database.meta()
-        known = None if self.read_only and self._is_copy else server_from_meta(meta)
+        known = None if self.read_only and self._is_restored else server_from_meta(meta)
         if known is None or "generation" not in meta:
             return known
         return replace(known, api_key=self.api_key, collection=f"{collections_of(meta)}{meta['generation'][:16]}")

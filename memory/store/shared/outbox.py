@@ -15,17 +15,21 @@ import json
 import logging
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_rows import SELECT_ROWS, ChromaRow
-from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, APPLIED, KNOWN_KEYS, PENDING, ids_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
-    from recall_loop.memory.store.tables.database import Connection, Database
+from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
+from recall_loop.memory.store.tables.database import (
+    AMONG,
+    AMONG_ROWS,
+    APPLIED,
+    KNOWN_KEYS,
+    PENDING,
+    Connection,
+    Database,
+    ids_json,
+)
 
 _LOG = logging.getLogger(__name__)
 BATCH = 1000
@@ -98,11 +102,7 @@ class ClaimedRows:
 
 
 def claim(database: PostgresDatabase) -> ClaimedRows:
-    """Claim up to a thousand rows and as many deletions that are pending.
-
-    Raises:
-        StoreUnavailableError: PostgreSQL fails; so for the other functions.
-    """
+    """Claim up to a thousand rows and as many deletions that are pending."""
     span, owner = CLAIM_SECONDS * 1_000_000, uuid.uuid4().hex
     with database.side_transaction() as connection:
         deleted = connection.execute(_CLAIM_DELETED, (span, owner, BATCH)).fetchall()

@@ -6,21 +6,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_link
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_link import ChromaLink
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.shared import outbox
-from recall_loop.memory.store.shared.open_schema import collections_of
+from recall_loop.memory.store.shared.open_schema import OpenSchema, collections_of
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.state.errors import StoreUnavailableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.files.process_lock import ProcessLock
-    from recall_loop.memory.store.shared.open_schema import OpenSchema
 
 # Interval of checking for rows that another process left or failed to send.
 _POLL_SECONDS = 1.0
@@ -34,9 +30,7 @@ class SharedChroma(ChromaLink):
 
     A commit in PostgreSQL is the acknowledgement of a write, so that nothing here fails one. Without a server there
     is nothing to connect to, and every vector is compared.
-
-    Attributes:
-        embedder: as of `ChromaConnection`; nothing is taken over from Chroma, so that it isn't used.
+    As nothing is taken over from Chroma, the embedder isn't used.
     """
 
     def __init__(self, schema: OpenSchema, embedder: Embedder, lock: ProcessLock) -> None:
@@ -92,16 +86,11 @@ class SharedChroma(ChromaLink):
             while self._send_once():
                 if progress is not None:
                     progress(total - sum(outbox.count_waiting(self._schema.database)), total)
-            self._drop_outdated()
+            self._opened().drop_others(collections_of(marker_of(self._schema.database)))  # of earlier generations
         except ChromaError as error:
             self.degrade(error)
             raise StoreUnavailableError(f"Chroma was not rebuilt: {error}") from error
         self.reason = None
-
-    def _drop_outdated(self) -> None:
-        """Delete collections of earlier generations of this store."""
-        chroma = self._opened()
-        chroma.drop_others(collections_of(marker_of(self._schema.database)))
 
     def notice(self) -> None:
         """Do nothing: a server's loss shows with the next request to it."""

@@ -1,4 +1,4 @@
-"""Connections to SQLite: how they are opened and set, and how they number rows and commits."""
+"""Connections to SQLite: how they are opened, how they number rows and commits, and what their errors are about."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ class SqliteConnection(sqlite3.Connection):
 def open_connection(file: Path | None, *, read_only: bool, reads: bool) -> SqliteConnection:
     """Open a connection to a file, or to a database in memory (None), that any thread may use.
 
-    Args:
-        file: the database file.
-        read_only: whether the file was opened for reading only.
-        reads: whether this connection only reads; in memory the one connection does both.
+    `reads` says whether this connection only reads; in memory the one connection does both.
 
     Raises:
         sqlite3.Error: the file can't be opened, or is no database.
@@ -75,7 +72,28 @@ def _configure(connection: SqliteConnection, file: Path | None, *, reads: bool) 
         connection.execute("PRAGMA synchronous = FULL")
 
 
-def roll_back(connection: SqliteConnection) -> None:
-    """Undo the transaction that is open, if one is."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
+def _code(error: sqlite3.Error | UnicodeDecodeError) -> int:
+    return int(getattr(error, "sqlite_errorcode", None) or 0)
+
+
+def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Return whether a file is no database or malformed, or holds text that is none; Python gives that no code."""
+    code = _code(error) & 0xFF
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
+    return undecodable or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_lexical(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Return whether only the full-text table is damaged: SQLite says so, or the table is missing."""
+    text = str(error)
+    missing = text.startswith("no such table: ") and text.rsplit(".", 1)[-1].removeprefix("no such table: ")
+    return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB or (bool(missing) and str(missing).startswith("fts"))
+
+
+def reads_lexical(connection: sqlite3.Connection) -> bool:
+    """Return whether the full-text table answers a small query."""
+    try:
+        connection.execute("SELECT count(*) FROM fts WHERE fts MATCH 'a'").fetchone()
+    except (sqlite3.Error, MemoryError):
+        return False
+    return True

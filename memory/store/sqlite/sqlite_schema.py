@@ -185,11 +185,13 @@ UPGRADE_4_TO_5 = (
     "DELETE FROM tombstones WHERE key IN (SELECT key FROM records)",
 )
 
-# Long records from before have one vector until they are written or embedded again.
+# Long records from before have one vector until they are written or embedded again. Earlier stores had no id: the
+# generation of both sides replaces it.
 UPGRADE_5_TO_6 = (
     "CREATE TABLE IF NOT EXISTS pieces (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
     "DROP TRIGGER leaves",
     _DELETE_TRIGGER,
+    "INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'",
 )
 
 # Earlier versions counted no recalls.

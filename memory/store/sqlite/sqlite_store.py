@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from typing_extensions import override
@@ -18,9 +18,14 @@ from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
-from recall_loop.memory.store.sqlite.sqlite_connection import SqliteConnection, open_connection, roll_back
+from recall_loop.memory.store.sqlite.sqlite_connection import (
+    SqliteConnection,
+    is_damage,
+    is_lexical,
+    open_connection,
+    reads_lexical,
+)
 from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
-from recall_loop.memory.store.sqlite.sqlite_errors import is_damage, is_lexical, reads_lexical
 from recall_loop.memory.store.sqlite.sqlite_schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
 from recall_loop.memory.store.tables.database import Database, DatabaseDamagedError, LexicalIndexError
@@ -29,6 +34,8 @@ from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnava
 
 # Raised when a row isn't the one that was written; undecodable text is a ValueError too.
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
+# A file that a crash left empty has no tables.
+_MADE = "SELECT 1 FROM sqlite_master WHERE name = 'meta'"
 
 
 class SqliteDatabase(Database):
@@ -54,12 +61,12 @@ class SqliteDatabase(Database):
         self._writer: SqliteConnection | None = None
         self._closed = False
         try:
-            if not read_only:
-                self._writer = self._connect()
-                if not self.has_table("meta"):
-                    self._writer.executescript(f"BEGIN IMMEDIATE;{DDL}COMMIT;")
+            if read_only:
+                self._reader().execute(_MADE)
             else:
-                self.has_table("meta")
+                self._writer = self._connect()
+                if not self._writer.execute(_MADE).fetchone():
+                    self._writer.executescript(f"BEGIN IMMEDIATE;{DDL}COMMIT;")
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             raise self.wrap_error(error, f"{file}: the sidecar can't be opened") from error
@@ -74,13 +81,8 @@ class SqliteDatabase(Database):
         self._lock.check_process()
         with self._lock if self.file is None else nullcontext():
             connection = self._open_writer() if self.file is None else self._reader()
-            try:
+            with self._typed_errors(connection, "the sidecar can't be read"):
                 yield connection
-            except (sqlite3.Error, MemoryError) as error:
-                raise self.wrap_error(error, "the sidecar can't be read", connection) from error
-            except _ROW_ERRORS as error:
-                self._check_rows(error, connection)
-                raise
 
     def _reader(self) -> SqliteConnection:
         if self._closed:
@@ -109,35 +111,33 @@ class SqliteDatabase(Database):
     def transaction(self) -> Iterator[SqliteConnection]:
         with self._lock:
             connection = self._open_writer()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-            except (sqlite3.Error, MemoryError) as error:
-                roll_back(connection)
-                raise self.wrap_error(error, "the sidecar can't be written", connection) from error
-            except _ROW_ERRORS as error:
-                roll_back(connection)
-                self._check_rows(error, connection)
-                raise
-            except BaseException:
-                roll_back(connection)
-                raise
+            with self._typed_errors(connection, "the sidecar can't be written"):
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
 
-    def exclusive(self, tenants: Iterable[str] | None) -> AbstractContextManager[object]:
-        """Do nothing: a file has one writing process, which takes turns by the lock of its session."""
-        del tenants
-        return nullcontext()
-
-    def _check_rows(self, error: Exception, connection: SqliteConnection) -> None:
-        """Look for damage behind an error of Python's, met while rows were worked with.
+    @contextmanager
+    def _typed_errors(self, connection: SqliteConnection, words: str) -> Iterator[None]:
+        """Give SQLite's errors a type, and look for damage behind those of Python's, met while rows are worked with.
 
         Raises:
             DatabaseDamagedError: there is some: the rows are not those that were written.
         """
-        if not isinstance(error, RecallError) and (complaint := store_files.check_integrity(connection)) is not None:
-            self.mark_suspect()
-            raise DatabaseDamagedError(f"the sidecar is damaged: {complaint}") from error
+        try:
+            yield
+        except (sqlite3.Error, MemoryError) as error:
+            raise self.wrap_error(error, words, connection) from error
+        except _ROW_ERRORS as error:
+            found = None if isinstance(error, RecallError) else store_files.structural_damage(connection, texts=True)
+            if found is not None:
+                self.mark_suspect()
+                raise DatabaseDamagedError(f"the sidecar is damaged: {found}") from error
+            raise
 
     def wrap_error(
         self,
@@ -189,26 +189,13 @@ class SqliteDatabase(Database):
                 if texts and note.tell() == 0:
                     note.write(SUSPECT_TEXTS)
 
-    def for_tenant(self, tenant: str) -> SqliteDatabase:
-        """Return this database: SQLite knows no policies for rows, so that every statement names its tenant."""
-        del tenant
-        return self
-
     @override
     def generation(self) -> str:
         return read_generation(self, self.file)
 
-    def has_table(self, name: str) -> bool:
-        """Return whether a table exists; a file that a crash left empty has none."""
-        with self._lock:
-            connection = self._writer if self._writer is not None else self._reader()
-            query = "SELECT 1 FROM sqlite_master WHERE name = ?"
-            return connection.execute(query, (name,)).fetchone() is not None
-
     def meta(self) -> dict[str, str]:
         """Return the store's notes; none if no table was made yet."""
-        made = self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'meta'")
-        return super().meta() if made else {}
+        return super().meta() if self.fetch(_MADE) else {}
 
     def compact(self) -> None:
         """Rebuild the lexical index, give free pages back and empty the write-ahead file (STORE-6).
@@ -218,12 +205,10 @@ class SqliteDatabase(Database):
         """
         with self._lock:
             connection = self._open_writer()
-            try:
+            with self._typed_errors(connection, "the sidecar can't be compacted"):
                 connection.execute("INSERT INTO fts(fts) VALUES ('rebuild')")
                 connection.execute("VACUUM")
                 busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except (sqlite3.Error, MemoryError) as error:
-                raise self.wrap_error(error, "the sidecar can't be compacted", connection) from error
         if busy:
             raise StoreUnavailableError(
                 "compacted, but a reader keeps the old write-ahead file alive: erased words are gone from the disk "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import acts_mask, body_checksum, supersession_key_of
 from recall_loop.memory.store.sqlite.sqlite_schema import (
@@ -15,11 +14,8 @@ from recall_loop.memory.store.sqlite.sqlite_schema import (
     UPGRADE_5_TO_6,
     UPGRADE_6_TO_7,
 )
-from recall_loop.memory.store.tables.upgrades import note_recalls_since
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection
-    from recall_loop.memory.store.tables.upgrades import Upgrade
+from recall_loop.memory.store.tables.database import Connection
+from recall_loop.memory.store.tables.upgrades import Upgrade, note_recalls_since
 
 
 def _backfill_supersession_keys(connection: Connection) -> None:
@@ -48,24 +44,18 @@ def _adding(column: str, statements: Sequence[str], backfill: Upgrade = lambda _
 
     def upgrade(connection: Connection) -> None:
         if all(row[1] != column for row in connection.execute("PRAGMA table_info(records)")):
-            for statement in statements:
-                connection.execute(statement)
-            backfill(connection)
+            _running(statements, backfill)(connection)
 
     return upgrade
 
 
-def _add_pieces(connection: Connection) -> None:
-    for statement in UPGRADE_5_TO_6:
-        connection.execute(statement)
-    # Earlier stores had no id: the generation of both sides replaces it.
-    connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
+def _running(statements: Sequence[str], backfill: Upgrade = lambda _: None) -> Upgrade:
+    def upgrade(connection: Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
+        backfill(connection)
 
-
-def _add_recalls(connection: Connection) -> None:
-    for statement in UPGRADE_6_TO_7:
-        connection.execute(statement)
-    note_recalls_since(connection)
+    return upgrade
 
 
 # By the schema that each upgrades from.
@@ -74,6 +64,6 @@ UPGRADES: Mapping[int, Upgrade] = {
     2: _adding("slot", UPGRADE_2_TO_3, _backfill_supersession_keys),
     3: _adding("expires_at", UPGRADE_3_TO_4, _backfill_speech_acts),
     4: _adding("checksum", UPGRADE_4_TO_5, _backfill_checksums),
-    5: _add_pieces,
-    6: _add_recalls,
+    5: _running(UPGRADE_5_TO_6),
+    6: _running(UPGRADE_6_TO_7, note_recalls_since),
 }

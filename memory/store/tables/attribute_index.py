@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from recall_loop.memory.store.tables.database import set_meta
+from recall_loop.memory.store.tables.database import Connection, Database, set_meta
 from recall_loop.state.attribute_filters import IndexedAttributes
 from recall_loop.state.errors import InvalidInputError, invalid_input_from
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
 
 INDEX_KEY = "attribute_index:"
 """How the keys begin that name the declared paths in `meta`; the path's number follows."""
@@ -46,22 +43,14 @@ def checked_paths(paths: object) -> tuple[str, ...]:
 
 
 def indexed_paths(database: Database) -> dict[str, int]:
-    """Return the paths of attributes that have an index, with their numbers.
-
-    Raises:
-        StoreUnavailableError: SQLite fails.
-    """
+    """Return the paths of attributes that have an index, with their numbers."""
     query = "SELECT value, substr(key, ?) FROM meta WHERE key >= ? AND key < ?"
     rows = database.fetch(query, (len(INDEX_KEY) + 1, INDEX_KEY, INDEX_KEY + "~"))
     return {path: int(number) for path, number in rows}
 
 
 def declare_paths(database: Database, wanted: Collection[str]) -> None:
-    """Make the indexes of paths that have none, from the records that are there, and drop those of all others.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; nothing was changed.
-    """
+    """Make the indexes of paths that have none, from the records that are there, and drop those of all others."""
     known = indexed_paths(database)
     if set(wanted) == set(known):
         return

@@ -6,20 +6,14 @@ import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.encoding.indexing import body_checksum, to_microseconds
-from recall_loop.memory.store.tables.database import AMONG_ROWS, MARKER_FIELDS
+from recall_loop.memory.store.tables.database import AMONG_ROWS, MARKER_FIELDS, Connection, Database
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin, encode_body
 from recall_loop.memory.store.tables.versions import RecordChange, forget_successors, record_versions
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.tables.database import Connection, Database
-
 
 KEPT_DELETIONS = 10_000
 # One statement sees one snapshot of the data. Rows of records and of deletions never share a number.
@@ -50,9 +44,6 @@ def read_changes(database: Database, tenant: str, since: int) -> ChangedRows | N
 
     It isn't known if deletions of that time are forgotten (the newest 10,000 are kept), if the store
     was made before changes were noted, or if `since` is ahead of the data.
-
-    Raises:
-        StoreUnavailableError: SQLite fails.
     """
     found = database.fetch(_CHANGED, {"tenant": tenant, "since": since})
     version, horizon = next((row[1:] for row in found if row[0] == 0), (0, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,14 +66,11 @@ class LexicalIndexError(StoreUnavailableError):
 
 
 class Cursor(Protocol):
-    """The answer to a statement.
-
-    Attributes:
-        rowcount: how many rows were changed.
-    """
+    """The answer to a statement."""
 
     @property
-    def rowcount(self) -> int: ...  # noqa: D102
+    def rowcount(self) -> int:
+        """How many rows were changed."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -110,7 +107,10 @@ class Dialect(Protocol):
     def attribute_clauses(
         self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
     ) -> Conditions:
-        """Return SQL over `records r` that holds for what the conditions allow."""
+        """Return SQL over `records r` that holds for what the conditions of a tenant allow, given by path.
+
+        `numbers` are those of the declared paths in `attribute_values`.
+        """
 
     def index_attributes(
         self, connection: Connection, kept: Mapping[str, int], added: Mapping[str, int], dropped: Mapping[str, int]
@@ -130,6 +130,9 @@ class Dialect(Protocol):
 
 class Database(ABC):
     """The tables of one store, safe for several threads.
+
+    Where the backend fails, its methods and all functions that are given one raise `StoreUnavailableError`: what they
+    were to write in one transaction is then as before.
 
     Attributes:
         file: SQLite's file; None elsewhere.
@@ -169,7 +172,6 @@ class Database(ABC):
             StoreReadOnlyError: the store is open for reading only.
         """
 
-    @abstractmethod
     def exclusive(self, tenants: Iterable[str] | None) -> AbstractContextManager[object]:
         """Hold off what other processes write of some tenants, or of all (None), until the context is left.
 
@@ -179,10 +181,16 @@ class Database(ABC):
             StoreUnavailableError: PostgreSQL fails, or another process holds a lock for two minutes.
             StoreReadOnlyError: the store is open for reading only.
         """
+        del tenants
+        return nullcontext()  # a file has one writing process, which takes turns by the lock of its session
 
-    @abstractmethod
     def for_tenant(self, tenant: str) -> Database:
-        """Return the tables as one tenant may see them: the backend itself holds back all other rows, where it can."""
+        """Return the tables as one tenant may see them: the backend itself holds back all other rows, where it can.
+
+        SQLite knows no policies for rows, so that every statement names its tenant.
+        """
+        del tenant
+        return self
 
     def tenant_version(self, tenant: str) -> int:
         """Return the version of a tenant's data; every write raises it."""
@@ -196,10 +204,6 @@ class Database(ABC):
         Raises:
             NewerSchemaError: a later version of the program has upgraded the tables since they were opened.
         """
-
-    @abstractmethod
-    def has_table(self, name: str) -> bool:
-        """Return whether a table exists."""
 
     def meta(self) -> dict[str, str]:
         """Return the generation marker and the other notes of the store about itself."""

@@ -10,18 +10,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.encoding.indexing import facet_token, to_microseconds
 from recall_loop.memory.store.tables import trajectory_predicate
-from recall_loop.memory.store.tables.database import AMONG, Conditions
+from recall_loop.memory.store.tables.database import AMONG, Conditions, Dialect
 from recall_loop.memory.store.tables.trajectory_predicate import ScorePredicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, ScopeMode
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Dialect
 
 # The agent, agents that share a group with it, and the records of those groups (SEARCH-4). The tenant is in
 # both halves so that each is looked up in its own index.
@@ -220,7 +217,6 @@ def _add_validity(filters: Filters, wanted: Conditions) -> None:
 
 
 def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | None:
-    """Return the kinds that are asked for, or None for all."""
     if content_types is None:
         return None
     given = [content_types] if isinstance(content_types, str) else list(content_types)

@@ -46,12 +46,7 @@ WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeOrigin:
-    """Where a change comes from (API-3).
-
-    Attributes:
-        actor: who makes it; None if unknown.
-        action: the kind of change.
-    """
+    """Where a change comes from (API-3): who makes it, if that is known, and its kind."""
 
     actor: str | None = None
     action: ChangeAction = "replaced"
@@ -80,19 +75,6 @@ class WriteOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedRecord:
-    """A record that leaves open when it was made, and maybe its place among the messages of its session.
-
-    Attributes:
-        record: the record, with the time of writing.
-        places: whether it is a message of a session, which gets the next position there.
-    """
-
-    record: Record
-    places: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PreparedRecord:
     """One valid record, ready to be written.
 
@@ -101,10 +83,10 @@ class PreparedRecord:
         body: the record as JSON without empty fields; equal records have equal bodies.
         text: index text.
         terms: its stems, joined by blanks.
-        tags: the record's tags, each once.
         rowid: the row to be taken; None for the next free one.
         origin: who changes the record, and how.
-        derived: the record, where its time or position is derived: what is stored under its id has them already.
+        derived: the record with the time of writing, where it leaves that open: what is stored under its id has one.
+        places: whether it is then a message of a session, too, which gets the next position there.
         warning: how it deviates from what was given.
     """
 
@@ -116,7 +98,8 @@ class PreparedRecord:
     tags: tuple[str, ...]
     rowid: int | None = None
     origin: ChangeOrigin = _UNSAID
-    derived: DerivedRecord | None = None
+    derived: Record | None = None
+    places: bool = False
     warning: str | None = None
 
     @property
@@ -163,7 +146,7 @@ def validate_and_prepare(
     if CREATED_AT not in derived:
         return prepared
     places = record.position is None and prepared.columns["thread"] is not None
-    return replace(prepared, derived=DerivedRecord(record, places))
+    return replace(prepared, derived=record, places=places)
 
 
 def _of_the_past(record: Record, now: datetime) -> tuple[Record, str | None]:
@@ -183,11 +166,11 @@ def _of_the_past(record: Record, now: datetime) -> tuple[Record, str | None]:
 
 def settle_derived(draft: PreparedRecord, stored: Record | None, position: int | None) -> PreparedRecord:
     """Return a draft with the time and position of what stands under its id; else of now, and the given position."""
-    if draft.derived is None:
+    record = draft.derived
+    if record is None:
         return draft
-    record = draft.derived.record
     changes: dict[str, Any] = {CREATED_AT: stored.created_at} if stored is not None else {}
-    if draft.derived.places:
+    if draft.places:
         changes[POSITION] = position if stored is None else stored.position
     if all(getattr(record, name) == value for name, value in changes.items()):
         return draft

@@ -6,20 +6,22 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.encoding.indexing import index_text, now_microseconds, position_after, session_key_of
-from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, DatabaseDamagedError, ids_json
-from recall_loop.memory.store.tables.predicate import UNEXPIRED, compile_predicate
+from recall_loop.memory.store.tables.database import (
+    AMONG,
+    AMONG_ROWS,
+    Connection,
+    Database,
+    DatabaseDamagedError,
+    ids_json,
+)
+from recall_loop.memory.store.tables.predicate import UNEXPIRED, Predicate, compile_predicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SpeechAct
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
-    from recall_loop.memory.store.tables.predicate import Predicate
-
 
 PAGE_RECORDS = 500
 _PAGE_CHARACTERS = 16 * 1024 * 1024
@@ -86,11 +88,7 @@ class RecordPage:
 
 
 def read_page(database: Database, predicate: Predicate, after: str, limit: int) -> RecordPage:
-    """Return the next page of the records that a predicate allows; see `MemoryStore.page`.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; so for the other functions.
-    """
+    """Return the next page of the records that a predicate allows; see `MemoryStore.page`."""
     query = f"SELECT r.rowid, r.id FROM records r WHERE {predicate.where} AND r.id > ? ORDER BY r.id LIMIT ?"
     return _read_page(database, query, (*predicate.params, after), limit, lambda rowid, record_id: record_id)
 

@@ -1,17 +1,21 @@
-"""What policy forgets: expired rows, and those that a rule names (LIVE-7)."""
+"""What policy forgets: expired rows, which may get more time, and those that a rule names (LIVE-7)."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-from recall_loop.memory.store.tables.database import Conditions
+from recall_loop.memory.store.encoding.indexing import body_checksum, now_microseconds, to_microseconds
+from recall_loop.memory.store.tables.database import AMONG, Conditions, Database
 from recall_loop.memory.store.tables.predicate import Predicate
+from recall_loop.memory.store.tables.prepared_records import encode_body
 from recall_loop.memory.store.tables.versions import MICROSECONDS_PER_DAY
+from recall_loop.state.scope import RetentionRule
 
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Database
-    from recall_loop.state.scope import RetentionRule
+_EXPIRING = f"""SELECT r.rowid, r.id, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
+WHERE r.tenant = ? AND r.id {AMONG} AND r.expires_at > ?"""
 
 
 def with_rule(predicate: Predicate, rule: RetentionRule, now: int) -> Predicate:
@@ -57,3 +61,23 @@ def tenants_selected_by(database: Database, rule: RetentionRule, now: int) -> li
     named = _selected_by(rule, now)
     query = f"SELECT DISTINCT r.tenant FROM records r WHERE {named.sql}"
     return [tenant for (tenant,) in database.fetch(query, named.params)]
+
+
+def prolong_records(database: Database, tenant: str, moments: Mapping[str, datetime]) -> int:
+    """Move the times at which records expire; see `MemoryStore.prolong`.
+
+    Caches need not hear of it: they ask again when the earliest time that they know has come.
+    """
+    prolonged = 0
+    with database.transaction() as connection:
+        params = (tenant, json.dumps(list(moments)), now_microseconds())
+        for rowid, record_id, body in connection.execute(_EXPIRING, params).fetchall():
+            record, moment = json.loads(body), moments[record_id]
+            if datetime.fromisoformat(record["expires_at"]) < moment:
+                record["expires_at"] = moment.isoformat().replace("+00:00", "Z")
+                new = encode_body(record)
+                connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (new, rowid))
+                values = (to_microseconds(moment), body_checksum(new), rowid)
+                connection.execute("UPDATE records SET expires_at = ?, checksum = ? WHERE rowid = ?", values)
+                prolonged += 1
+    return prolonged

@@ -10,16 +10,14 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.tables.database import Conditions
 from recall_loop.state.records.legacy_trajectories import SCORE_PATHS, STATUS_OF_OLD_TYPE
 from recall_loop.state.scope import TRAJECTORY_FILTERS, ExecutionStatus, Filters
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROOT = "$.attributes."
 # Paths of the filtered values in a record (`recall_loop.state.records.trajectories.RunData`).

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
-from recall_loop.memory.store.tables.database import METRIC, NOTE, RECALLS_SINCE_META_KEY, SCHEMA_VERSION, set_meta
+from recall_loop.memory.store.tables.database import (
+    METRIC,
+    NOTE,
+    RECALLS_SINCE_META_KEY,
+    SCHEMA_VERSION,
+    Connection,
+    Database,
+    set_meta,
+)
 from recall_loop.state.errors import StoreUnavailableError, StoreUnusableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
 
 Upgrade = Callable[["Connection"], None]
 """Changes the tables of one schema to those of the next, within a transaction."""
@@ -33,9 +37,6 @@ def upgrade_tables(database: Database) -> None:
     """Bring tables of an earlier schema, open for writing, to this one, all of it in one transaction.
 
     Other processes that write wait meanwhile, and find it done. Any other tables are left as they are.
-
-    Raises:
-        StoreUnavailableError: the backend fails; the tables are as before.
     """
     if not _is_earlier(database, database.meta().get(_SCHEMA_KEY)):
         return
@@ -76,7 +77,6 @@ def read_generation(database: Database, place: object) -> str:
 
     Raises:
         NewerSchemaError: a later version has upgraded the tables since they were opened.
-        StoreUnavailableError: the backend fails.
     """
     found = dict(database.fetch(_OPEN))
     if _SCHEMA_KEY in found:
@@ -100,5 +100,4 @@ def is_current(marker: Mapping[str, str]) -> bool:
 
 
 def _is_earlier(database: Database, found: str | None) -> bool:
-    """Return whether there are steps that lead from a schema to this one."""
     return found is not None and int(found) in database.upgrades

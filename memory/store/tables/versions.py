@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import attrgetter
 
 from recall_loop.memory.store.encoding.indexing import from_microseconds, now_microseconds
-from recall_loop.memory.store.tables.database import AMONG
+from recall_loop.memory.store.tables.database import AMONG, Connection, Database
 from recall_loop.memory.store.tables.predicate import UNEXPIRED
+from recall_loop.memory.store.tables.prepared_records import ChangeOrigin
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, RecordVersion
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
-    from recall_loop.memory.store.tables.prepared_records import ChangeOrigin
 
 # The versions of a record that is written constantly would outgrow the store.
 KEPT_VERSIONS = 1_000
@@ -32,6 +30,7 @@ FROM versions v JOIN records r ON r.tenant = v.tenant AND r.id = v.id
 WHERE v.tenant = ? AND v.id = ? AND v.changed_at >= ? AND {UNEXPIRED} ORDER BY v.number"""
 _OUTNUMBERED = "DELETE FROM versions WHERE tenant = ? AND id = ? AND number <= ?"
 _NAMED = f"json_extract({{side}}, '$.superseded_by') {AMONG}"
+_TENANT = attrgetter("tenant")
 _FORGET = "DELETE FROM versions WHERE tenant = ? AND "
 
 
@@ -61,11 +60,9 @@ def check_history_days(given: object) -> int | None:
 
 def record_versions(connection: Connection, changes: Iterable[RecordChange]) -> None:
     """Note changes, in their order, within the transaction that makes them; each record keeps its newest 1,000."""
-    by_tenant: dict[str, list[RecordChange]] = {}
-    for change in changes:
-        by_tenant.setdefault(change.tenant, []).append(change)
     now = now_microseconds()
-    for tenant, part in by_tenant.items():
+    for tenant, of_tenant in groupby(sorted(changes, key=_TENANT), _TENANT):
+        part = list(of_tenant)
         ids = json.dumps(list({change.id for change in part}))
         last: dict[str, int] = dict(connection.execute(_LAST, (tenant, ids)))
         rows = []
@@ -86,11 +83,7 @@ def _is_end(change: RecordChange) -> bool:
 
 
 def tenants_with_old_versions(database: Database, days: int | None, now: int) -> list[str]:
-    """Return the tenants that have versions older than so many days; None = no age is too old.
-
-    Raises:
-        StoreUnavailableError: SQLite fails.
-    """
+    """Return the tenants that have versions older than so many days; None = no age is too old."""
     if days is None:
         return []
     query = "SELECT DISTINCT tenant FROM versions WHERE changed_at < ? ORDER BY tenant"
@@ -98,11 +91,7 @@ def tenants_with_old_versions(database: Database, days: int | None, now: int) ->
 
 
 def sweep_versions(database: Database, tenant: str, days: int, now: int) -> int:
-    """Delete a tenant's versions that are older than so many days; return how many.
-
-    Raises:
-        StoreUnavailableError: SQLite fails.
-    """
+    """Delete a tenant's versions that are older than so many days; return how many."""
     old = (tenant, now - days * MICROSECONDS_PER_DAY)
     with database.transaction() as connection:
         return connection.execute("DELETE FROM versions WHERE tenant = ? AND changed_at < ?", old).rowcount
@@ -112,9 +101,6 @@ def read_versions(database: Database, tenant: str, record_id: str, days: int | N
     """Return the versions of a record, oldest first; none older than so many days, None = of any age.
 
     None for a record that has expired.
-
-    Raises:
-        StoreUnavailableError: SQLite fails.
     """
     now = now_microseconds()
     since = 0 if days is None else now - days * MICROSECONDS_PER_DAY

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.embed.token_vectors import TokenCodec
 from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_text, now_microseconds
 from recall_loop.memory.store.tables.changes import next_version, record_deletions, undo_supersession
-from recall_loop.memory.store.tables.database import AMONG, PENDING
+from recall_loop.memory.store.tables.database import AMONG, PENDING, Connection, Database
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
 from recall_loop.memory.store.tables.record_queries import window_neighbours
 from recall_loop.memory.store.tables.versions import RecordChange, forget_versions, record_versions
-from recall_loop.memory.store.write.context_windows import (
-    WindowRow,
-    facet_tokens,
-    reindex,
-)
+from recall_loop.memory.store.write.context_windows import WindowRow, facet_tokens, reindex
 from recall_loop.memory.store.write.recall_counts import forget_recalls
 from recall_loop.memory.store.write.settling import settle_drafts
 from recall_loop.memory.store.write.staged_vectors import forget_staged
@@ -32,18 +32,11 @@ from recall_loop.memory.store.write.stored_tokens import (
 )
 from recall_loop.memory.store.write.text_embedding import embed_texts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.embed.token_vectors import TokenCodec
-    from recall_loop.memory.store.tables.database import Connection, Database
-
 _BURY = f"""INSERT INTO tombstones (key, commit_number) VALUES (?, ?)
 ON CONFLICT (key) DO UPDATE SET commit_number = excluded.commit_number, state = {PENDING}"""
 _RAISE = """INSERT INTO tenants (tenant, version) VALUES (?, 1)
 ON CONFLICT (tenant) DO UPDATE SET version = tenants.version + 1"""
+_TENANT = attrgetter("tenant")
 _OWNERS = ("agent_id", "user_id", "conversation_id", "session")
 
 
@@ -92,7 +85,6 @@ def write_records(
 
     Raises:
         EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
-        StoreUnavailableError: SQLite fails; nothing was written.
     """
     stored = _stored(database, drafts)
     bodies = {key: old.body for key, old in stored.items() if not old.expired}
@@ -110,8 +102,8 @@ def write_records(
         drop_stale_tokens(connection, codec)
         forget_versions(connection, [(draft.tenant, draft.id) for draft in changed if draft.key in forgotten])
         forget_recalls(connection, [stored[key].rowid for key in sorted(forgotten & final.keys())])
-        for part in _by_tenant(changed).values():
-            pending += _write_tenant(connection, part, stored, made, context_windows=context_windows)
+        for _, part in groupby(sorted(changed, key=_TENANT), _TENANT):
+            pending += _write_tenant(connection, list(part), stored, made, context_windows=context_windows)
         if keep_history:
             record_versions(connection, history)
     return ChunkResult(statuses, pending)
@@ -158,20 +150,10 @@ def _write_tenant(
     return pending
 
 
-def _by_tenant(drafts: Sequence[PreparedRecord]) -> dict[str, list[PreparedRecord]]:
-    found: dict[str, list[PreparedRecord]] = {}
-    for draft in drafts:
-        found.setdefault(draft.tenant, []).append(draft)
-    return found
-
-
 def delete_records(database: Database, tenant: str, ids: Sequence[str], *, keep_history: bool = False) -> int:
     """Delete records of a tenant with all of their versions; return how many there were.
 
     Facts that a deleted fact had superseded are as without it; see `undo_supersession`.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; nothing was deleted.
     """
     query = f"SELECT rowid, key FROM records WHERE tenant = ? AND id {AMONG}"
     with database.transaction() as connection:
@@ -197,7 +179,6 @@ def bump_tenant_version(connection: Connection, tenant: str) -> None:
 
 
 def _stored(database: Database, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
-    """Return what is there under the drafts' keys."""
     query = f"""SELECT r.key, r.rowid, r.revision, b.record, v.own, r.expires_at IS NOT NULL AND r.expires_at <= ?
         FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-from recall_loop.memory.store.encoding.indexing import (
-    context_vectors,
-    encode_tokens,
-    facet_token,
-    join_window,
-    join_window_terms,
-    kind_and_text,
-)
-from recall_loop.memory.store.tables.database import AMONG_ROWS, PENDING, ids_json
+from recall_loop.memory.store.encoding.indexing import context_vectors, encode_tokens, facet_token, kind_and_text
+from recall_loop.memory.store.tables.database import AMONG_ROWS, PENDING, Connection, ids_json
 from recall_loop.memory.store.tables.record_queries import (
     ThreadLinks,
     context_links,
     neighbour_rowids,
     window_neighbours,
 )
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection
 
 _PARTS = f"""SELECT r.rowid, r.tenant, r.key, r.revision, b.record, r.checksum, b.terms, b.window, v.own, v.context,
  r.commit_number, r.agent_id, r.user_id, r.conversation_id, r.session
@@ -75,8 +65,6 @@ class WindowRow:
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The new index data of one row."""
-
     rowid: int
     part: WindowRow
     window: str
@@ -158,8 +146,8 @@ def _stale(
         before, after = links.get(rowid, (None, None))
         part = parts[rowid]
         beside_it = parts[before] if before is not None else None, parts[after] if after is not None else None
-        texts = [side.text if side else None for side in beside_it]
-        window, context = join_window([texts[0], part.text, texts[1]]), halves[number].tobytes()
+        around = (beside_it[0], part, beside_it[1])
+        window, context = "\n".join(each.text for each in around if each), halves[number].tobytes()
         if rowid in always or window != part.window or context != part.context:
             tokens = _tokens(part, *beside_it)
             found.append(_Indexed(rowid, part, window, context, tokens, contexts[number]))
@@ -167,10 +155,12 @@ def _stale(
 
 
 def _tokens(part: WindowRow, before: WindowRow | None, after: WindowRow | None) -> str:
+    """Return the encoded stems of a window; where there are others, the record's own count twice."""
+    own = encode_tokens(part.terms)
     if before is None and after is None:
-        return encode_tokens(part.terms)
+        return own
     sides = [encode_tokens(side.terms) if side else "" for side in (before, after)]
-    return join_window_terms(sides[0], encode_tokens(part.terms), sides[1])
+    return " ".join(filter(None, (sides[0], own, own, sides[1])))
 
 
 def _contexts(

@@ -6,17 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
 
-from recall_loop.memory.store.tables.database import APPLIED
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.tables.database import APPLIED, Database
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-    from recall_loop.memory.store.files.process_lock import ProcessLock
-    from recall_loop.memory.store.tables.database import Database
-
 
 # Maximum number of records written together; those of a single caller are never split.
 _MAX_RECORDS = 1000
@@ -39,9 +33,7 @@ class PendingWrite:
 class GroupCommit:
     """Lets calls wait for their turn at a lock; the first to get it writes for all that wait then, in their order.
 
-    Args:
-        lock: held while anything is written.
-        commit: writes the records of some calls, and settles each of them.
+    `commit` writes the records of some calls, and settles each of them.
     """
 
     def __init__(self, lock: ProcessLock, commit: Callable[[Sequence[PendingWrite]], None]) -> None:
@@ -106,61 +98,30 @@ _APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?
 
 
 def mark_applied(database: Database, rows: Sequence[ChromaRow], *, deleted: Sequence[tuple[str, int]] = ()) -> None:
-    """Note that Chroma holds rows at these revisions, and knows of `deleted` keys, each with its commit.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; the rows stay pending.
-    """
+    """Note that Chroma holds rows at these revisions, and knows of `deleted` keys, each with its commit."""
     if rows or deleted:
         with database.transaction() as connection:
             connection.executemany(_HEARD, deleted)
             connection.executemany(_APPLY, [(row.rowid, row.revision) for row in rows])
 
 
-class ChromaDelivery:
-    """Delivers chunk after chunk, in order, at most one behind the sidecar.
+@contextmanager
+def chroma_delivery(deliver: Callable[[Sequence[ChromaRow]], None]) -> Iterator[Callable[[Sequence[ChromaRow]], None]]:
+    """Give a function that has `deliver` bring chunk after chunk to Chroma, in order, at most one behind the sidecar.
 
-    Leaving the context waits for the last chunk, so that a write returns only when all of it is in
-    Chroma; a failed delivery is raised there, or when the next chunk is handed over.
-
-    Args:
-        deliver: brings the rows of one chunk to Chroma.
+    Each is delivered in a thread while the next is prepared. A failed delivery is raised with the next chunk or when
+    the context is left, which waits for the last one: a write returns only when all of it is in Chroma.
     """
+    with ThreadPoolExecutor(1, thread_name_prefix="recall-loop-chroma") as pool:
+        running: list[Future[None]] = []
 
-    def __init__(self, deliver: Callable[[Sequence[ChromaRow]], None]) -> None:
-        self._deliver = deliver
-        self._pool: ThreadPoolExecutor | None = None
-        self._running: Future[None] | None = None
+        def wait() -> None:
+            if running:
+                running.pop().result()
 
-    def deliver_chunk(self, rows: Sequence[ChromaRow], *, more: bool) -> None:
-        """Deliver rows: at once if nothing follows, else in a thread while `more` is prepared.
+        def hand_over(rows: Sequence[ChromaRow]) -> None:
+            wait()
+            running.append(pool.submit(deliver, rows))
 
-        Raises:
-            StoreUnavailableError: this delivery or the one before it failed; all rows stay pending.
-        """
-        self._wait()
-        if not more:
-            self._deliver(rows)
-            return
-        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="recall-loop-chroma")
-        self._running = self._pool.submit(self._deliver, rows)
-
-    def _wait(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
-
-    def __enter__(self) -> Self:
-        """Return the delivery itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for what is under way; its failure is raised unless there is an error already."""
-        try:
-            if error is None:
-                self._wait()
-        finally:
-            if self._pool is not None:
-                self._pool.shutdown(wait=True)
+        yield hand_over
+        wait()

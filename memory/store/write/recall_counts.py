@@ -12,15 +12,11 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import from_microseconds, now_microseconds
-from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY
+from recall_loop.memory.store.tables.database import RECALLS_SINCE_META_KEY, Connection, Database
+from recall_loop.memory.store.tables.predicate import Predicate
 from recall_loop.state.errors import StoreError, StoreUnusableError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Connection, Database
-    from recall_loop.memory.store.tables.predicate import Predicate
 
 _FLUSH_SECONDS = 10.0
 # Maximum number of records waiting to be written; while a store can't be written, further ones are not counted.
@@ -134,11 +130,7 @@ def add_recalls(connection: Connection, rows: Iterable[RecallRow]) -> None:
 def read_recalls(
     database: Database, predicate: Predicate, record_id: str, counter: RecallCounter | None
 ) -> RecallFigures:
-    """Return how often a record was recalled that a predicate allows, with what a counter has still to write.
-
-    Raises:
-        StoreUnavailableError: the backend of the tables fails.
-    """
+    """Return how often a record was recalled that a predicate allows, with what a counter has still to write."""
     query = f"""SELECT c.times, c.last_at FROM recalls c JOIN records r ON r.rowid = c.rowid
         WHERE {predicate.where} AND r.id = ?"""
     times, last = next(iter(database.fetch(query, (*predicate.params, record_id))), (0, 0))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.encoding.indexing import position_after
+from recall_loop.memory.store.tables.database import Database
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, settle_derived
 from recall_loop.state.records.records import RECORD_ADAPTER
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Database
 
 # Messages with a position sort before all messages without one, so the last row decides.
 _LAST = "SELECT position FROM records WHERE thread = ? ORDER BY order_key DESC LIMIT 1"
@@ -30,7 +27,7 @@ def settle_drafts(
         if draft.derived is not None:
             body = known.get(draft.key)
             stored = None if body is None else RECORD_ADAPTER.validate_json(body)
-            wanted = draft.derived.places and stored is None
+            wanted = draft.places and stored is None
             draft = settle_derived(draft, stored, positions.next(thread) if wanted else None)  # noqa: PLW2901
         if thread is not None:
             positions.take(thread, draft.columns["position"])

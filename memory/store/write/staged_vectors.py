@@ -10,34 +10,27 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_text
 from recall_loop.memory.store.tables.database import (
     AMONG_ROWS,
     KNOWN_ROWS,
     NOTE,
     RE_EMBEDDING_META_KEY,
+    Connection,
+    Database,
     ids_json,
     set_meta,
 )
 from recall_loop.memory.store.write.context_windows import reindex
-from recall_loop.memory.store.write.stored_tokens import (
-    active_codec,
-    note_tokens,
-    write_piece_rows,
-    write_token_rows,
-)
+from recall_loop.memory.store.write.stored_tokens import active_codec, note_tokens, write_piece_rows, write_token_rows
 from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.state.errors import StoreUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.tables.database import Connection, Database
 
 _CHUNK = 256
 _LOG = logging.getLogger(__name__)
@@ -65,15 +58,10 @@ _Made = tuple[int, bytes, bytes | None, bytes]
 
 
 class StagedVectors:
-    """The vectors of all records by one embedder, as far as they are made.
-
-    Args:
-        database: the store's tables, open for writing.
-        embedder: the embedder that the store is to have.
+    """The vectors of all records by the embedder that the store is to have, as far as they are made.
 
     Raises:
         EmbedderError: the embedder's projection of token vectors is missing or damaged.
-        StoreUnavailableError: the tables can't be read.
     """
 
     def __init__(self, database: Database, embedder: Embedder) -> None:

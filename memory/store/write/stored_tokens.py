@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import kind_and_text
-from recall_loop.memory.store.tables.database import AMONG_ROWS, ids_json, set_meta
-from recall_loop.memory.store.tables.known_tokens import KnownTokens
+from recall_loop.memory.store.tables.database import AMONG_ROWS, Connection, Database, ids_json, set_meta
 from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links
+from recall_loop.memory.store.tables.row_memo import KnownTokens
 from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.state.errors import UnsupportedOptionError
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.tables.database import Connection, Database
 
 # Names the embedder and the projection of the stored tokens.
 TOKENS_META_KEY = "tokens"
@@ -55,15 +51,10 @@ class StoredTokens:
     @cached_property
     def stored(self) -> bool:
         """Whether the store holds token vectors that were made with this embedder and projection."""
-        known = self._sidecar.meta().get(TOKENS_META_KEY)
-        return known == self.codec.fingerprint and self._sidecar.has_table("tokens")
+        return self._sidecar.meta().get(TOKENS_META_KEY) == self.codec.fingerprint
 
     def neighbours(self, rowids: Iterable[int]) -> ThreadLinks:
-        """Return previous and next row of each message that stands in a thread, as far as they are its context.
-
-        Raises:
-            StoreUnavailableError: the sidecar can't be read; so for the other methods.
-        """
+        """Return previous and next row of each message that stands in a thread, as far as they are its context."""
         found = self._known.links.read(rowids, self._read_links)
         return {rowid: pair for rowid, pair in found.items() if pair != _ALONE}
 
@@ -91,7 +82,6 @@ def active_codec(database: Database, embedder: Embedder) -> TokenCodec | None:
 
     Raises:
         EmbedderError: the projection's file is missing or damaged.
-        StoreUnavailableError: the sidecar can't be read.
     """
     return None if database.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
 

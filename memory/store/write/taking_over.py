@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY
-from recall_loop.memory.store.tables.database import APPLIED, KNOWN_KEYS, KNOWN_ROWS, PENDING, Database, set_meta
+from recall_loop.memory.store.tables.database import (
+    APPLIED,
+    KNOWN_KEYS,
+    KNOWN_ROWS,
+    PENDING,
+    Connection,
+    Database,
+    set_meta,
+)
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, prepare_record
 from recall_loop.memory.store.write.commits import write_records
 from recall_loop.state.records.records import RECORD_ADAPTER
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.tables.database import Connection
 
 _BURY = f"""INSERT INTO tombstones VALUES (?, ?, {APPLIED})
 ON CONFLICT (key) DO UPDATE SET commit_number = excluded.commit_number
@@ -36,12 +40,9 @@ def take_rows(database: Database, embedder: Embedder, rows: Sequence[ChromaRow],
     known = {key for (key,) in database.fetch(KNOWN_KEYS, (keys,))}
     wanted = json.dumps([draft.rowid for draft in drafts if draft.key not in known])
     occupied = {row for (row,) in database.fetch(KNOWN_ROWS, (wanted,))}
-    placed, displaced = list[PreparedRecord](), list[PreparedRecord]()
-    for draft in drafts:
-        if draft.rowid in occupied and draft.key not in known:
-            displaced.append(replace(draft, rowid=None))
-        else:
-            placed.append(draft)
+    moved = {draft.key for draft in drafts if draft.key not in known and draft.rowid in occupied}
+    placed = [draft for draft in drafts if draft.key not in moved]
+    displaced = [replace(draft, rowid=None) for draft in drafts if draft.key in moved]
     for part in (placed, displaced):
         write_records(database, embedder, embedder.dimension, part, rewrite=True)
     note_state(database, drafts, rows)

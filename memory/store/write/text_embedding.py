@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model, validate_vectors
-from recall_loop.memory.store.encoding.pieces import pieces_of
+from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
+from recall_loop.memory.store.embed.token_vectors import TokenCodec
 from recall_loop.state.errors import EmbedderError
+from recall_loop.state.types import ContentType
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Tokens = list[NDArray[np.float32] | None]
 
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.embed.token_vectors import TokenCodec
-
-    Tokens = list[NDArray[np.float32] | None]
-
+# An embedder reads some two hundred words, so that one vector stands for the beginning of a long run only. Its text is
+# cut at its lines, one of which is the task, a message of a user, the tools or an error.
+PIECE_CHARACTERS = 900
+"""Characters that an embedder surely reads to their end."""
+# Short lines are joined into one piece until it has this many characters.
+_SHORT = 300
+MAX_PIECES = 24
+"""Pieces of one record; of a longer text so many are taken, at equal distances."""
 MAX_PIECE_TOKENS = 1024
 """Token vectors of one long record; where there are more, so many neighbours become one that they are as few."""
 
@@ -42,16 +45,10 @@ class EmbeddedTexts:
 def embed_texts(
     embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[tuple[str, str]]
 ) -> EmbeddedTexts:
-    """Embed records.
+    """Embed records, each given by its kind and index text.
 
     Without a codec (the embedder has no token vectors, or they aren't wanted) there are no token vectors. Where the
     embedder has a conversational one, texts go to two models.
-
-    Args:
-        embedder: makes the vectors.
-        codec: how token vectors are stored.
-        dimension: length of a vector.
-        texts: each record's kind and index text.
 
     Raises:
         EmbedderError: the embedder fails, or gives vectors of another length, number or NaN.
@@ -97,3 +94,29 @@ def _from_model(
     if len(tokens) != len(texts):
         raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
     return validate_vectors(embedder, vectors, len(texts), dimension), list(tokens)
+
+
+def pieces_of(kind: str, text: str) -> list[str]:
+    """Return the pieces of a record's index text; none of a kind, or of a text, that one vector is enough for."""
+    if kind != ContentType.TRAJECTORY or len(text) <= PIECE_CHARACTERS:
+        return []
+    found = list[str]()
+    for line in text.split("\n"):
+        for part in _cut(line):
+            if found and len(found[-1]) < _SHORT and len(found[-1]) + len(part) < PIECE_CHARACTERS:
+                found[-1] += "\n" + part
+            elif part:
+                found.append(part)
+    most = min(len(found), MAX_PIECES)
+    return [found[at * len(found) // most] for at in range(most)]
+
+
+def _cut(line: str) -> list[str]:
+    """Cut a line into parts that are short enough, at blanks where there are any."""
+    parts, start = list[str](), 0
+    while len(line) - start > PIECE_CHARACTERS:
+        blank = line.rfind(" ", start + PIECE_CHARACTERS // 2, start + PIECE_CHARACTERS)
+        end = start + PIECE_CHARACTERS if blank < 0 else blank
+        parts.append(line[start:end].strip())
+        start = end
+    return [*parts, line[start:].strip()]

@@ -20,8 +20,7 @@ from recall_loop.graph.run import retrieve
 from recall_loop.llm.client import chat_model
 from recall_loop.llm.endpoint.providers import PROVIDERS, provider_of, settings_for_model
 from recall_loop.memory.store.embed.embedder_factory import as_embedder, make_embedder
-from recall_loop.memory.store.embed.embedders import OpenAIEmbedder
-from recall_loop.memory.store.embed.langchain_embedder import LangChainEmbedder
+from recall_loop.memory.store.embed.langchain_embedder import LangChainEmbedder, OpenAIEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, EmbedderMismatchError, InvalidInputError

@@ -150,7 +150,7 @@ def test_a_server_may_come_later_and_a_rebuild_begins_a_new_collection(address, 
         store.maintenance.compact()
         until(lambda: is_delivered(store))
         assert sides_are_equal(store)
-        with store._session.searching() as index:
+        with store._session.connection.searching() as index:
             assert index is not None
             names = {one.name for one in index._client.list_collections() if "deleted" not in one.name}
             assert len(names - of_others) == 1
@@ -293,7 +293,7 @@ def test_a_reader_knows_how_many_rows_others_have_sent(address, chroma, monkeypa
     ):
         writer.upsert(numbered(0, 1))
         until(lambda: is_delivered(writer))
-        with reader._session.searching() as index:
+        with reader._session.connection.searching() as index:
             assert index is not None and index.size() == 1
             writer.upsert(numbered(1, 300))
             until(lambda: is_delivered(writer))
@@ -307,11 +307,11 @@ def test_a_rebuild_lets_others_end_what_they_do_with_the_server(address, chroma)
         store.upsert(numbered(0, 30))
         until(lambda: is_delivered(store))
         queries = np.asarray(store.embedder.embed_queries(["word17"]))
-        with store._session.searching() as index:
+        with store._session.connection.searching() as index:
             assert index is not None
             store._session.connection.rebuild(None)
             assert len(index.nearest(queries, 3)[0]) == 3
-        with store._session.searching() as newer:
+        with store._session.connection.searching() as newer:
             assert newer is not index and len(newer.nearest(queries, 3)[0]) == 3
         store._session.connection.rebuild(None)
         assert nearest(store, "word17", 1) == ["r17"]

@@ -12,7 +12,7 @@ import pytest
 
 from recall_loop.graph.builder import build_graph
 from recall_loop.graph.run import retrieve
-from recall_loop.memory.store.postgres import reader_pool
+from recall_loop.memory.store.postgres import held_connections
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
@@ -120,6 +120,6 @@ def test_a_busy_pool_is_waited_for(address: str) -> None:
             held.enter_context(store._session.database.reading())
         with ThreadPoolExecutor(1) as pool:
             counted = pool.submit(store.count)
-            time.sleep(reader_pool.AWAY_SECONDS + 1)
+            time.sleep(held_connections.AWAY_SECONDS + 1)
             held.close()
             assert counted.result() == 0

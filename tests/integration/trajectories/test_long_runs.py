@@ -6,10 +6,9 @@ import pytest
 
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
-from recall_loop.memory.store.encoding.pieces import MAX_PIECES, PIECE_CHARACTERS, pieces_of
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
-from recall_loop.memory.store.write.text_embedding import MAX_PIECE_TOKENS
+from recall_loop.memory.store.write.text_embedding import MAX_PIECE_TOKENS, MAX_PIECES, PIECE_CHARACTERS, pieces_of
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.state.records.trajectories import RunData, trajectory_record

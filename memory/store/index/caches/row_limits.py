@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.tables.database import Database
 
 CACHED_ROWS = 20_000
 # Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.

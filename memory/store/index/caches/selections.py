@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from cachetools import LRUCache
+from numpy.typing import NDArray
 
+from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index import row_queries
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.files.process_lock import ProcessLock
-    from recall_loop.memory.store.index.row_index import RowIndex
-    from recall_loop.memory.store.tables.database import Database
-    from recall_loop.memory.store.tables.predicate import ColumnPredicate, Predicate
+from recall_loop.memory.store.index.row_index import RowIndex
+from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.tables.predicate import ColumnPredicate, Predicate
 
 MAX_SELECTIONS = 64
 # Up to this many rows, each is tested for a tag; above, all rows with the tag are read.

@@ -7,12 +7,14 @@ the data: data newer than its version is merely loaded once more.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from cachetools import LRUCache
+from numpy.typing import NDArray
 
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index import row_queries
@@ -23,33 +25,22 @@ from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.vectors import VectorTable
 from recall_loop.memory.store.tables.changes import read_changes
-from recall_loop.memory.store.tables.known_tokens import KnownTokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from recall_loop.memory.store.tables.database import Database
-    from recall_loop.memory.store.tables.predicate import Predicate
-    from recall_loop.memory.store.tables.record_queries import Row
+from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.tables.predicate import Predicate
+from recall_loop.memory.store.tables.record_queries import Row
+from recall_loop.memory.store.tables.row_memo import KnownTokens, RowMemo
 
 # Up to this many changed rows are kept beside the index before it is rebuilt.
 _MIN_DIRTY = 256
 _DIRTY_SHARE = 0.05
 # Rows are kept up to the size of 20,000 rows of this many characters: fewer if texts are long.
-_ROW_CHARACTERS = 2_000
-_ROW_OVERHEAD = 500
+_ROW_CHARACTERS, _ROW_OVERHEAD = 2_000, 300
 _MAX_POSTING_ROWS = 4_000_000
 _NEVER = sys.maxsize
 # Not a version of the data: changes since then are never known.
 _UNKNOWN = -1
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-
-
-def _row_size(row: Row) -> int:
-    return row.characters + _ROW_OVERHEAD
 
 
 @dataclass
@@ -67,8 +58,10 @@ class TenantCache:
     dimension: int
     version: int
     corpus: CorpusStatistics | None = None
-    rows: LRUCache[int, Row] = field(
-        default_factory=lambda: LRUCache(row_limits.CACHED_ROWS * _ROW_CHARACTERS, getsizeof=_row_size)
+    rows: RowMemo[Row] = field(
+        default_factory=lambda: RowMemo(
+            lambda row: row.characters + _ROW_OVERHEAD, row_limits.CACHED_ROWS * _ROW_CHARACTERS
+        )
     )
     frequencies: dict[str, int] = field(default_factory=dict)
     frequencies_within: LRUCache[tuple[object, ...], dict[str, int]] = field(
@@ -122,8 +115,7 @@ class TenantCache:
                 if len(gone):
                     beside = row_queries.read_window_neighbours(self.database, gone)
                     self.beside_expired |= beside
-                    for rowid in beside:
-                        self.rows.pop(rowid, None)
+                    self.rows.forget(beside)
                     self._take_over(gone)
 
     @contextmanager
@@ -149,8 +141,7 @@ class TenantCache:
         if rowids is None or len(rowids) + len(self._dirty) > self._max_dirty():
             self._forget()
             return
-        for rowid in rowids.tolist():
-            self.rows.pop(rowid, None)
+        self.rows.forget(rowids.tolist())
         self.tokens.forget(rowids.tolist())
         if self._pieces is not None:
             fresh = row_queries.read_pieces(self.database, self.tenant, self.dimension, rowids)
@@ -164,7 +155,7 @@ class TenantCache:
         return max(_MIN_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
 
     def _forget(self) -> None:
-        self.rows.clear()
+        self.rows.forget()
         self.tokens.forget()
         self._index, self._vectors, self._pieces, self._dirty = None, None, None, _NONE
         self._selections.clear()
@@ -244,13 +235,6 @@ class TenantCache:
                 self._derived[make] = make(self.vocabulary())
             return cast("_T", self._derived[make])
 
-    def keep_rows(self, rows: Mapping[int, Row]) -> None:
-        """Keep rows, the least recently used of which go first; one that is larger than all of them isn't kept."""
-        with self.lock:
-            for rowid, row in rows.items():
-                if _row_size(row) <= self.rows.maxsize:
-                    self.rows[rowid] = row
-
     def posting(self, facets: tuple[str, ...], token: str) -> NDArray[np.int64]:
         """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
         with self.lock:
@@ -284,7 +268,7 @@ class TenantCache:
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
         with self.lock:
-            total = int(self.rows.currsize) + self._selections.nbytes() + self.tokens.nbytes
+            total = self.rows.nbytes + self._selections.nbytes() + self.tokens.nbytes
             total += _NONE.itemsize * int(self.postings.currsize)
             total += 0 if self._vectors is None else self._vectors.nbytes()
             total += 0 if self._pieces is None else self._pieces.nbytes

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.embed.onnx_model import return_freed_memory
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.caches.tenant_cache import TenantCache
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.tables.database import Database
 
 CACHED_BYTES = 1024 * 1024 * 1024
 

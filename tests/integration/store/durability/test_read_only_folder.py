@@ -28,7 +28,7 @@ _SEARCHED = """
 import json, sys
 from recall_loop.memory.store.store import MemoryStore
 with MemoryStore.open(sys.argv[1], read_only=True) as store:
-    with store._session.searching() as side:
+    with store._session.connection.searching() as side:
         pass
     info = store.maintenance.info()
     print(json.dumps([store.degraded_reason, store.maintenance.probe(), info["vector_search"]["larger_scopes"]]))

@@ -88,7 +88,7 @@ def test_chroma_locked_by_another_process(store: MemoryStore, monkeypatch: pytes
         assert store.count() == 20
         squatter.communicate()
     # It comes back without a write, when a search tries it again.
-    with store._session.searching() as chroma:
+    with store._session.connection.searching() as chroma:
         assert chroma is not None
     healed(store)
 

@@ -70,7 +70,7 @@ def same(left, right):
 def assert_whole(store):
     """Both sides hold the same rows and revisions, and nothing is pending."""
     assert store.degraded_reason is None and store.maintenance.info()["pending"] == 0
-    with store._session.searching() as chroma, store._session.database.reading() as connection:
+    with store._session.connection.searching() as chroma, store._session.database.reading() as connection:
         sidecar = set(connection.execute("SELECT key, rowid, revision, record FROM records JOIN bodies USING (rowid)"))
         assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == {row[:3] for row in sidecar}
         indexed = connection.execute("SELECT count(*) FROM fts").fetchone()[0]

@@ -56,11 +56,11 @@ def test_a_store_that_nobody_closed_hides_nothing_from_the_next(folder: Path) ->
 
 def test_each_reader_sees_what_another_process_has_written(folder: Path) -> None:
     """Proves: STORE-4. Also while another one in this process still has open what was there before."""
-    with opened(folder, read_only=True) as first, first._session.searching() as held:
+    with opened(folder, read_only=True) as first, first._session.connection.searching() as held:
         assert held is not None and held.count() == 5
         write_elsewhere(folder)
         assert verify_folder(folder) == SOUND
-        with opened(folder, read_only=True) as second, second._session.searching() as chroma:
+        with opened(folder, read_only=True) as second, second._session.connection.searching() as chroma:
             assert chroma is not None and chroma.count() == 5
             assert second.maintenance.verify() == SOUND
     assert verify_folder(folder) == SOUND

@@ -90,7 +90,7 @@ def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Pa
         healed(one, 299)
         healed(two, 1)
         assert not (tmp_path / "a" / "chroma").exists()
-        with one._session.searching() as chroma:
+        with one._session.connection.searching() as chroma:
             assert chroma is not None and len(chroma.nearest(QUERY, 7)[0]) == 7
         view = one.view(Scope())
         assert len(view.nearest(QUERY, 5)[0]) == 5 and len(by_words(view, stems("plain words 17"), 3)) == 3
@@ -108,7 +108,7 @@ def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Pa
         assert reader.maintenance.info()["url"] == server.url
         writer.upsert([turn(2)])
         assert reader.count() == 2 and len(reader.view(Scope()).nearest(QUERY, 5)[0]) == 2
-        with reader._session.searching() as chroma:
+        with reader._session.connection.searching() as chroma:
             assert chroma is not None and chroma.count() == 2
 
 
@@ -120,7 +120,7 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
     try:
         with opened(tmp_path / "s", server.url) as store, opened(tmp_path / "s", read_only=True) as reader:
             store.upsert(turn(n) for n in range(20))
-            with reader._session.searching() as chroma:
+            with reader._session.connection.searching() as chroma:
                 assert chroma is not None
             server.kill()
             with pytest.raises(StoreUnavailableError, match=r"not acknowledged|nothing was written"):
@@ -129,7 +129,7 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
                 count = held.count()
                 assert count in (20, 21) and len(by_words(held.view(Scope()), stems("plain"), 99)) == count
                 assert len(held.view(Scope()).nearest(QUERY, 9)[0]) == 9
-                with held._session.searching() as chroma:
+                with held._session.connection.searching() as chroma:
                     assert chroma is None or held is reader
             assert (store.degraded_reason or "") in ("Chroma can't be reached", "Chroma can't be written")
             assert "Error: " in (store.degraded_detail or "")
@@ -137,11 +137,11 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
             with pytest.raises(StoreUnavailableError, match="nothing was written"):
                 store.delete(["m1"])
             server.start()
-            with store._session.searching() as chroma:
+            with store._session.connection.searching() as chroma:
                 assert chroma is not None
             store.upsert([turn(30)])
             healed(store, 21)
-            with reader._session.searching() as chroma:
+            with reader._session.connection.searching() as chroma:
                 assert chroma is not None and chroma.count() == 21
             server.kill()
         # Opened while it is away: reads, and heals when it is back.

@@ -207,7 +207,7 @@ def test_a_damaged_chroma_is_rebuilt_from_the_sidecar(large: Path, small: Path, 
     chosen, count = (small, SMALL) if what.endswith("database") else (large, LARGE)
     copy = copied(chosen, tmp_path)
     damage(copy, what)
-    with opened(copy, read_only=True) as reader, reader._session.searching() as chroma:
+    with opened(copy, read_only=True) as reader, reader._session.connection.searching() as chroma:
         assert chroma is None and reader.degraded_reason is not None and reader.count() == count
     with opened(copy) as store:
         assert store.degraded_reason is None
@@ -412,7 +412,7 @@ def die(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
 owner, name = {{
     "new generation": (SqliteDatabase, "compact"),
     "files rewritten": (rebuilding, "remove_leftovers"),
-    "half built": (chroma_rebuild, "apply_all"),
+    "half built": (chroma_rebuild.recovery, "apply_all"),
     "before the swap": (chroma_files, "swap_in_rebuilt"),
     "old one away": (chroma_files.Path, "rename"),
 }}[{step!r}]

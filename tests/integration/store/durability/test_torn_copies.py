@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from recall_loop.memory.store.chroma import probe
-from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.chroma.vector_links import has_dangling_links
+from recall_loop.memory.store.chroma.probe import has_dangling_links, vector_files_readable
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from tests.embedders import WordHashEmbedder

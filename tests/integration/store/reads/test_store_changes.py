@@ -218,7 +218,7 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         before = read(store, DEFAULT_TENANT)
-        with store._session.searching() as side:
+        with store._session.connection.searching() as side:
             collection = side.collection.id
     downgrade(tmp_path)
     with pytest.raises(StoreUnavailableError, match="schema 1; open it once for writing"):
@@ -228,7 +228,7 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         assert store.maintenance.info()["schema"] == SCHEMA_VERSION and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
-        with store._session.searching() as side:
+        with store._session.connection.searching() as side:
             assert side.marker()["schema"] == str(SCHEMA_VERSION) and side.collection.id == collection
         assert (read_changes(store._session.database, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])

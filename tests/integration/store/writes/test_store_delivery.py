@@ -11,7 +11,7 @@ from recall_loop.memory.store import record_writer
 from recall_loop.memory.store.chroma import chroma_index
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write.group_commit import ChromaDelivery
+from recall_loop.memory.store.write.group_commit import chroma_delivery
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from tests.embedders import WordHashEmbedder
 from tests.processes.forked_process import run_forked
@@ -33,7 +33,7 @@ def turns(number, text="word"):
 def assert_equal_sides(store, records):
     """Both sides hold the same rows at the same revisions, and nothing is pending."""
     assert store.degraded_reason is None and store.maintenance.info()["pending"] == 0
-    with store._session.searching() as chroma, store._session.database.reading() as connection:
+    with store._session.connection.searching() as chroma, store._session.database.reading() as connection:
         kept = set(connection.execute("SELECT key, rowid, revision FROM records"))
         assert len(kept) == records
         if chroma is not None:  # tables in PostgreSQL need none
@@ -113,12 +113,12 @@ def test_a_failed_delivery_is_reported_once_and_in_order():
         if rows == [2]:
             raise ChromaError("gone")
 
-    with pytest.raises(ChromaError), ChromaDelivery(deliver) as delivery:
+    with pytest.raises(ChromaError), chroma_delivery(deliver) as hand_over:
         for number in range(5):
-            delivery.deliver_chunk([number], more=True)
+            hand_over([number])
     assert seen == [[0], [1], [2]]
-    with pytest.raises(ValueError, match="own"), ChromaDelivery(deliver) as delivery:
-        delivery.deliver_chunk([2], more=True)
+    with pytest.raises(ValueError, match="own"), chroma_delivery(deliver) as hand_over:
+        hand_over([2])
         raise ValueError("own")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recall_loop.memory.store.files.row_memo import RowMemo
+from recall_loop.memory.store.tables.row_memo import RowMemo
 
 
 def loader(asked: list[list[int]]):
@@ -37,6 +37,9 @@ def test_it_never_holds_more_than_its_bound():
         assert 0 < memo.nbytes <= 1_000
     assert len(memo.read(range(1, 99, 2), loader([]))) == 49
     assert memo.nbytes <= 1_000
+    asked: list[list[int]] = []
+    memo.read([89, 1], loader(asked))  # who came last is still there, who came first has gone
+    assert asked == [[1]]
     memo.forget(range(99))
     assert memo.nbytes == 0
 
