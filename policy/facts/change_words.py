@@ -1,4 +1,4 @@
-"""The words that mark a change, in six languages (`change_markers.json`): function words, marks, topics, the past."""
+"""The words that mark a change, in eight languages (`change_markers.json`): function words, marks, topics, the past."""
 
 from __future__ import annotations
 
@@ -119,6 +119,12 @@ def having_words(language: str) -> frozenset[str]:
 def shared_words(name: str) -> frozenset[str]:
     """Return a list that all languages share, such as `dates` or `speakers`: `about` in the file describes them."""
     return frozenset(fold(_lists()[name]).split())
+
+
+@cache
+def date_words(language: str) -> frozenset[str]:
+    """Return weekdays, months and times of day in all languages, and those that are other words elsewhere."""
+    return shared_words("dates").union(fold(_lists()[language].get("dates", "")).split())
 
 
 @cache

@@ -1,7 +1,7 @@
 """The sentences of a text, their language and their words, for comparing what they state.
 
-A sentence ends at a full stop, except after initials and ordinals. A language is recognised by its script, or by its
-most frequent words.
+A sentence ends at a full stop, except after initials and ordinals. A language is recognised by its script, its most
+frequent words, or its letter groups.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from recall_loop.policy.facts.change_words import function_words, shared_words
 from recall_loop.text.words.folding import UNSPACED
 from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import text_language
 
 _MAX_SENTENCES = 12
 _READ_CHARACTERS = 2000
@@ -26,6 +27,8 @@ _SENTENCE_END = re.compile(
 _DAY = re.compile(r"\b(?:am|vom|bis|zum|ab|der|den|dem)\s\d{1,2}\.$", re.IGNORECASE)
 
 _SPACED = ("de", "es", "fr", "en")
+# Their most frequent words are Spanish, French or English too: letter groups tell them.
+_SPELT = frozenset({"it", "pt"})
 # Letters that hardly occur in the other languages.
 _SIGNS = {
     "de": "\u00e4\u00f6\u00fc\u00df",
@@ -56,6 +59,8 @@ def language_of(sentence: str, folded: str) -> str:
         return "zh"
     if _CYRILLIC.search(folded):
         return "ru"
+    if (spelt := text_language(sentence)) in _SPELT:
+        return spelt
     tokens = WORD.findall(folded)
     return max(
         _SPACED,
@@ -66,12 +71,12 @@ def language_of(sentence: str, folded: str) -> str:
     )
 
 
-def equally_likely_languages(folded: str) -> list[str]:
+def equally_likely_languages(sentence: str, folded: str) -> list[str]:
     """Return the languages that are equally likely by the words of a folded sentence; empty if one is likelier.
 
     A few words may be Spanish or English ("he"), French or Spanish.
     """
-    if _HAN.search(folded) or _CYRILLIC.search(folded):
+    if _HAN.search(folded) or _CYRILLIC.search(folded) or text_language(sentence) in _SPELT:
         return []
     tokens = WORD.findall(folded)
     counts = {language: sum(map(function_words(language).__contains__, tokens)) for language in _SPACED}

@@ -24,7 +24,7 @@ _NEAR = 2
 _SEVERAL = 2
 _ONLY_NOW, _ONLY_CHANGE = {"now"}, {"change"}
 _VERB_LAST = "de"
-_NAME, _NAMING = "=name", ("en", "es", "fr", "ru")
+_NAME, _NAMING = "=name", ("en", "es", "fr", "it", "pt", "ru")
 # Units after numbers in Chinese.
 _UNITS = frozenset("年月日号时点分元块个次岁")
 # Words that precede an owner, and words that follow one.

@@ -1,7 +1,7 @@
 """The content of a sentence: its terms, its values, and the marks of a change (LIVE-4).
 
-Word lists of six languages are in `change_markers.json`. A language is recognised by its script, or by its most
-frequent words; in any other language only numbers, names and equal wording count.
+Word lists of eight languages are in `change_markers.json`. A language is recognised by its script, its
+most frequent words or its letter groups; in any other language only numbers, names and equal wording count.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 
 from recall_loop.policy.facts.change_words import (
+    date_words,
     find_marks,
     find_topics,
     function_words,
@@ -61,7 +62,7 @@ class Statement:
 
     @cached_property
     def _likely(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.language, *equally_likely_languages(self._folded))))
+        return tuple(dict.fromkeys((self.language, *equally_likely_languages(self.text, self._folded))))
 
     @cached_property
     def _found(self) -> list[tuple[str, int]]:
@@ -80,7 +81,7 @@ class Statement:
     @cached_property
     def tokens(self) -> tuple[str, ...]:
         """Its words in order, folded; numbers and dates are replaced by "#", so that frames can be compared."""
-        dates = shared_words("dates")
+        dates = date_words(self.language)
         return tuple("#" if token in dates or is_number(token) else token for token, _ in self._found)
 
     @cached_property
@@ -130,7 +131,7 @@ class Statement:
 
     @cached_property
     def _content(self) -> frozenset[str]:
-        words, dates, marked = function_words(self.language), shared_words("dates"), self._marked
+        words, dates, marked = function_words(self.language), date_words(self.language), self._marked
         return frozenset(
             term_of(token, self.language)
             for token, at in self._found
@@ -156,7 +157,7 @@ class Statement:
     @cached_property
     def dates(self) -> frozenset[str]:
         """Its weekdays, months and times of day."""
-        return shared_words("dates").intersection(token for token, _ in self._found)
+        return date_words(self.language).intersection(token for token, _ in self._found)
 
     @cached_property
     def denied(self) -> frozenset[str]:
@@ -279,13 +280,13 @@ def _clause_end() -> re.Pattern[str]:
 
 
 def is_in_past_tense(question: str) -> bool:
-    """Tell whether a question has a frequent past-tense verb ("did", "was"), in five languages; Chinese has none."""
+    """Tell whether a question has a frequent past-tense verb ("did", "was"), in seven languages; Chinese has none."""
     return not shared_words("past_tense").isdisjoint(WORD.findall(fold(question)))
 
 
 @lru_cache(maxsize=1024)
 def asks_about_past(question: str) -> bool:
-    """Tell whether a question asks how things used to be ("before", "used to", "originally"), in six languages."""
+    """Tell whether a question asks how things used to be ("before", "used to", "originally"), in eight languages."""
     folded = fold(question)
     language = language_of(question, folded)
     return bool(past_pattern(language).search(folded))

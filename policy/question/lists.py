@@ -1,8 +1,8 @@
 """Questions that ask for a list: several things of a kind, or every time that something happened (PIECES-1).
 
 The answers to "which sports has Kevin played?", "what has she painted?" and "where have they been?" are spread over
-several records, each with a member. Such questions are recognised by their form, in six languages: a question word with
-a plural noun, a kind, type or sort of something, a perfect that leaves the time open, or a count.
+several records, each with a member. Such questions are recognised by their form, in eight languages: a question word
+with a plural noun, a kind, type or sort of something, a perfect that leaves the time open, or a count.
 """
 
 from __future__ import annotations

@@ -144,8 +144,9 @@ def _analyse(
         phrases = find_noun_phrases(window[-1])
     parts = _parts(text)
     asked = next(filter(None, (asked_kind(part, language) for part in parts)), None)
-    taken = time_terms | stem_set(names) | stem_set(naming_words(text, language), language)
-    kept = tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases))))
+    worded = [*(time.text for time in times), *naming_words(text, language)]
+    taken = time_terms | stem_set(names) | stem_set(worded, language)
+    kept = tuple(unique_folded(filter(None, (_without_terms(phrase, taken, language) for phrase in phrases))))
     duty = None if names else asked_duty(text, kept, language)
     return AnalysedQuestion(
         text=text,
@@ -197,9 +198,10 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(pieces) if len(pieces) >= 2 else (text,)
 
 
-def _without_terms(phrase: str, taken: frozenset[str]) -> str:
-    """Return the content words of a phrase whose stems aren't in `taken`."""
-    return " ".join(word for word in content_words(phrase) if taken.isdisjoint(stems(word)))
+def _without_terms(phrase: str, taken: frozenset[str], language: str) -> str:
+    """Return the content words of a phrase whose stems aren't in `taken`, neither in its language nor by themselves."""
+    kept = (word for word in content_words(phrase) if taken.isdisjoint(stems(word)))
+    return " ".join(word for word in kept if taken.isdisjoint(stems(word, language)))
 
 
 def _referents(window: Sequence[str]) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Whether a sentence without a pronoun is about its speaker, by the form and place of its verb (OPEN-4).
 
-Spanish and Russian seldom have a pronoun ("¿Dónde vivo?", "Где работаю?"), and notes in any language leave it out
-("went to Rome", "bin in Rom"). An ambiguous form is decided by its place: "¿Qué estudio?" asks what I study, "¿Qué
-estudio alquiló?" is about a flat. If neither decides, it isn't the first person. The words are in `first_person.toml`.
+Spanish, Italian, Portuguese and Russian seldom have a pronoun ("¿Dónde vivo?", "Где работаю?"), and notes in any
+language leave it out ("went to Rome", "bin in Rom"). An ambiguous form is decided by its place: "¿Qué estudio?" asks
+what I study, "¿Qué estudio alquiló?" is about a flat. If neither decides, it isn't the first person. The words are in
+`first_person.toml`.
 """
 
 from __future__ import annotations

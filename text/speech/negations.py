@@ -1,4 +1,4 @@
-"""Whether a text is negated, by the negations of six languages: "Jonas eats no meat"."""
+"""Whether a text is negated, by the negations of eight languages: "Jonas eats no meat"."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import words
 
 _NEGATIONS = word_set(
-    "not no never nothing none nobody neither nor nicht kein keine keinen nie nichts no nunca nada ningún ninguna"
-    " pas jamais rien aucun aucune не нет никогда ничего 不 没 没有 无 别"
+    "not no never nothing none nobody neither nor nicht kein keine keinen nie nichts no nunca nada ningun ninguna"
+    " pas jamais rien aucun aucune non niente nulla nessuno nessun nessuna"
+    " nao nem nenhum nenhuma ninguem не нет никогда ничего 不 没 没有 无 别"
 )
 # In a longer text a negation may be about anything.
 _MAX_WORDS = 20

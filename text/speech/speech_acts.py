@@ -1,6 +1,6 @@
 """What the sentences of a text do: tell, ask, request, acknowledge, or say that there is no answer (LIVE-1).
 
-Worked out from marks of punctuation and from `phrases.json`, openers and set phrases of six languages that all apply
+Worked out from marks of punctuation and from `phrases.json`, openers and set phrases of eight languages that all apply
 to every text. A sentence that ends in a question mark may tell something before it asks ("I moved to Bergen, where do
 I register?"): its clauses up to the one that asks are a statement. A question mark behind a tag ("I moved, right?")
 asks nothing, nor does one that only asks to keep something in mind ("Can you remember that I moved?"). Whatever matches
@@ -30,10 +30,11 @@ _ABBREVIATION = re.compile(
 )
 _LEADING = re.compile(r"^[\s\"'“‘«(\[*\-•>¡]+")
 _JOINING = re.compile(
-    r"^(?:so|and|but|or|then|und|aber|also|oder|y|pero|o|entonces|et|mais|donc|ou|alors|и|но|а|или)\s+", re.IGNORECASE
+    r"^(?:so|and|but|or|then|und|aber|also|oder|y|pero|o|entonces|et|mais|donc|ou|alors|e|ma|allora|mas|então|и|но|а|или)\s+",
+    re.IGNORECASE,
 )
 # A clause that goes on with what is to be forgotten, rather than tell something of its own.
-_GOING_ON = re.compile(r"(?:that|and|or|dass|und|oder|que|y|o|et|ou|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE)
+_GOING_ON = re.compile(r"(?:that|and|or|dass|und|oder|que|y|o|et|ou|che|e|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE)
 _FEWEST_WORDS = 2
 _LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")

@@ -61,11 +61,11 @@ def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.
     month, weekday = (f"(?:{'|'.join(each)})" for each in (months, weekdays))
     month = f"(?P<month>{month})"
     day = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?:{words['of']})?"
-    yield _pattern(rf"{day} ?{month}(?:(?: de)? {_YEAR})?\b"), partial(_day, months)
-    yield _pattern(rf"{month}(?: de)?(?: {_YEAR})?\b"), partial(_month, months)
+    yield _pattern(rf"{day} ?{month}(?:(?: del?)? {_YEAR})?\b"), partial(_day, months)
+    yield _pattern(rf"{month}(?: del?)?(?: {_YEAR})?\b"), partial(_month, months)
     yield _pattern(words["short"]), _short_day
     for name, distance in words["days"].items():
-        yield _pattern(rf"{re.escape(name)}\b"), partial(_near_day, distance)
+        yield _pattern(rf"{name}\b"), partial(_near_day, distance)
     for step, key in ((-1, "last"), (0, "this"), (1, "next")):
         yield _step_pattern(words[key], f"(?P<weekday>{weekday})"), partial(_weekday, weekdays, step)
         yield _step_pattern(words[key], f"(?P<unit>{'|'.join(units)})"), partial(_unit, units, step)
@@ -84,7 +84,8 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 def _step_pattern(step: str, named: str) -> re.Pattern[str]:
     """Return the pattern of a word for a step before or after the word that it belongs to."""
     second = named.replace("?P<weekday>", "?P<weekday2>").replace("?P<unit>", "?P<unit2>")
-    return _pattern(rf"(?:(?:{step}) {named}|{second} (?:{step}))\b")
+    # "Quest'anno" has no blank.
+    return _pattern(rf"(?:(?:{step})(?: |(?<=['\u2019])){named}|{second} (?:{step}))\b")
 
 
 def _place(forms: Sequence[str], text: str) -> int:

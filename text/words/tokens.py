@@ -22,7 +22,7 @@ from recall_loop.text.words.stemming import STEMMED_APART, stem, stemmed
 from recall_loop.text.words.stop_words import QUESTION_TAILS
 
 # Raised whenever the stems of a text change: a store is then reindexed when it is next opened for writing.
-WORDS_VERSION = 5
+WORDS_VERSION = 6
 
 _SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _NEGATED = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}

@@ -22,6 +22,20 @@ CASES = [
         "Die Terrasse vom Nachbarn hat die Firma Kogler gebaut.",
     ),
     (
+        "L'ufficio adesso è in via Bosco, settimo piano.",
+        "Qual è la password del wifi dell'ufficio in via Bosco?",
+        "ti ricordi la password del wifi dell'ufficio in via Bosco?",
+        "No, questa password non me l'hai mai data.",
+        "La password del wifi dell'ufficio in via Bosco è betulla77.",
+    ),
+    (
+        "O escritório agora fica na rua do Bosque, sétimo andar.",
+        "Qual é a senha do wifi do escritório?",
+        "vc lembra qual a senha do wifi do escritório?",
+        "Não, essa senha você não me passou.",
+        "A senha do wifi do escritório é bétula77.",
+    ),
+    (
         "Офис у нас теперь на Лесной, седьмой этаж.",
         "Какой пароль от вайфая в офисе на Лесной?",
         "не помнишь, какой пароль от вайфая в офисе на Лесной?",

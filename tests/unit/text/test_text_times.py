@@ -241,6 +241,21 @@ def test_joined_months_and_days_share_a_year(text, starts):
         ("¿Qué hice ayer?", "2025-06-17", "2025-06-18"),
         ("¿Dónde estuve la semana pasada?", "2025-06-09", "2025-06-16"),
         ("el 12 de mayo de 2023 estuve en casa", "2023-05-12", "2023-05-13"),
+        ("¿Qué hago pasado mañana?", "2025-06-20", "2025-06-21"),
+        ("Cosa ho fatto ieri?", "2025-06-17", "2025-06-18"),
+        ("l'altro ieri ho visto il medico", "2025-06-16", "2025-06-17"),
+        ("Dove siamo stati il mese scorso?", "2025-05-01", "2025-06-01"),
+        ("due settimane fa ero a Roma", "2025-06-02", "2025-06-09"),
+        ("che cosa abbiamo fatto quest'anno?", "2025-01-01", "2026-01-01"),
+        ("ci vediamo mercoledi prossimo", "2025-06-25", "2025-06-26"),
+        ("il 1° maggio siamo andati al mare", "2025-05-01", "2025-05-02"),
+        ("O que eu fiz ontem?", "2025-06-17", "2025-06-18"),
+        ("na terça-feira passada fui ao dentista", "2025-06-17", "2025-06-18"),
+        ("a gente viajou semana passada", "2025-06-09", "2025-06-16"),
+        ("há duas semanas estive em Faro", "2025-06-02", "2025-06-09"),
+        ("comprei o carro dois meses atrás", "2025-04-01", "2025-05-01"),
+        ("o que aconteceu no dia 4 de maio?", "2025-05-04", "2025-05-05"),
+        ("na segunda tenho aula com ela", "2025-06-16", "2025-06-17"),
         ("Qu'est-ce que j'ai fait la semaine dernière ?", "2025-06-09", "2025-06-16"),
         ("il y a deux ans, nous avons quitté Lyon", "2023-01-01", "2024-01-01"),
         ("Где мы были в прошлый вторник?", "2025-06-17", "2025-06-18"),
@@ -258,7 +273,16 @@ def test_times_in_other_languages(text: str, start: str, end: str) -> None:
     assert (str(found.start.date()), str(found.end.date())) == (start, end)
 
 
-@pytest.mark.parametrize("text", ["Der 31. Februar ist kein Tag", "十三月四十号是什么日子", "Ich mag das Jahr"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Der 31. Februar ist kein Tag",
+        "十三月四十号是什么日子",
+        "Ich mag das Jahr",
+        "é a segunda vez que eu vou lá",
+        "ho due anni di garanzia",
+    ],
+)
 def test_what_is_no_time_in_another_language_is_none(text: str) -> None:
     """Proves: OPEN-4."""
     found = parse_times(text, datetime(2025, 6, 18, 12, tzinfo=UTC))

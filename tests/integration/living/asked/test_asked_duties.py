@@ -13,6 +13,8 @@ SAID = {
     "es": ["tengo que llamar al fontanero", "se ha acabado la leche", "compré el sofá azul", "Inés vive en Bergen"],
     "fr": ["je dois appeler le plombier", "on n'a plus de lait", "j'ai acheté le canapé bleu", "Inès habite à Nice"],
     "ru": ["надо позвонить сантехнику", "молоко кончилось", "купил синий диван", "Инес живёт в Казани"],
+    "it": ["devo chiamare l'idraulico", "è finito il latte", "ho comprato il divano blu", "Ines abita a Bari"],
+    "pt": ["tenho que ligar pro encanador", "acabou o leite", "comprei o sofá azul", "a Inês mora em Natal"],
     "zh": ["还得给水管工打电话", "牛奶没了", "买了蓝色沙发", "姐姐住在西安"],
 }
 
@@ -29,6 +31,12 @@ SAID = {
         ("es", "¿Qué tenemos que comprar?", 1),
         ("fr", "Qu'est-ce que je dois faire ?", 0),
         ("fr", "Qu'est-ce qu'il faut acheter ?", 1),
+        ("it", "Cosa devo fare?", 0),
+        ("it", "cosa dobbiamo comprare?", 1),
+        ("it", "cosa c'è sulla lista della spesa?", 1),
+        ("pt", "O que eu tenho que fazer?", 0),
+        ("pt", "O que a gente precisa comprar?", 1),
+        ("pt", "O que tenho de comprar?", 1),
         ("ru", "Что мне нужно сделать?", 0),
         ("ru", "Что нужно купить?", 1),
         ("zh", "我要做什么？", 0),

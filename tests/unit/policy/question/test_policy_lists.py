@@ -1,4 +1,4 @@
-"""Questions for a list, in six languages (PIECES-1)."""
+"""Questions for a list, in eight languages (PIECES-1)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ def asked(text: str, *names: str):
         ("Quels sports Kevin a-t-il pratiqués ?", "sports"),
         ("Où sont-ils allés ?", ""),
         ("Combien de fois sont-ils allés à Rome ?", ""),
+        ("Quali sport ha praticato Kevin?", "sport"),
+        ("Che libri ho letto?", "libri"),
+        ("Dove siamo stati?", ""),
+        ("Quante volte sono stati a Roma?", ""),
+        ("Quais esportes o Kevin praticou?", "esportes"),
+        ("Que livros eu li?", "livros"),
+        ("Quantas vezes eles foram a Roma?", ""),
         ("Какими видами спорта занимался Кевин?", "спорта"),
         ("Где они побывали?", ""),
         ("Сколько раз они были в Риме?", ""),
@@ -56,6 +63,10 @@ def test_lists_are_recognised(text, kind):
         "Which bus goes home?",
         "What does Kevin's boss want?",
         "What is my name?",
+        "Che lavoro faccio?",
+        "Che cosa ho mangiato?",
+        "Que horas são?",
+        "O que eu comi ontem?",
         "What art does she make?",
         "Wie heißt mein Hund?",
         "¿Qué es esto?",

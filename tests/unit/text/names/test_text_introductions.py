@@ -15,6 +15,11 @@ TOLD = [
     ("Ich werde Jule genannt.", "Mein Name ist Jule, ich heiße Jule."),
     ("Hola, soy Giulia y tengo dos perros.", "Mi nombre es Giulia, me llamo Giulia."),
     ("Moi c'est Giulia.", "Mon nom est Giulia, je m’appelle Giulia."),
+    ("Ciao, sono Giulia e ho due cani.", "Il mio nome è Giulia, mi chiamo Giulia."),
+    ("Chiamatemi Nino.", "Il mio nome è Nino, mi chiamo Nino."),
+    ("Oi, sou a Júlia e tenho dois cachorros.", "O meu nome é Júlia, me chamo Júlia."),
+    ("Chamo-me Rui.", "O meu nome é Rui, me chamo Rui."),
+    ("Me chama de Beto.", "O meu nome é Beto, me chamo Beto."),
     ("Я — Анна, из Твери.", "Моё имя Анна, меня зовут Анна."),
     ("hi! i'm tom, moved to lisbon last month", "My name is Tom, I am called Tom."),
     ("Hi, i'm tom and I need a flat.", "My name is Tom, I am called Tom."),
@@ -40,11 +45,14 @@ NOT_TOLD = [
     "Ich bin Lehrerin und bin Montag wieder da.",
     "Ich werde Anna anrufen.",
     "Soy enfermera, soy de Madrid.",
+    "Sono infermiera, sono di Milano.",
+    "Sou enfermeira, sou de Natal.",
     "Я Марию не видела.",
     "我叫了外卖，叫我起床。",
     "你好，我是护士。",
 ]
 ASKED = ["What's my name?", "What am I called?", "Wie heiße ich?", "¿Cómo me llamo?", "Comment je m'appelle ?"]
+ASKED += ["Come mi chiamo?", "Qual è il mio nome?", "Como me chamo?", "Qual é o meu nome?"]
 ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?", "Who am I?"]
 OTHERS = [("What's my middle name?", "middle"), ("Was ist mein Mädchenname?", "madchen"), ("我的小名是什么？", "小名")]
 NOT_ASKED = [

@@ -18,6 +18,10 @@ from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
         "ojalá pudiera vivir en Cádiz",
         "j'aimerais bien apprendre le violoncelle",
         "si seulement je pouvais vivre à Biarritz",
+        "mi piacerebbe imparare a suonare il violoncello",
+        "vorrei tanto vivere al mare un giorno",
+        "queria muito morar em Lisboa um dia",
+        "adorava viver em Lagos",
         "хочу когда-нибудь научиться играть на виолончели",
         "вот бы жить в Сочи",
         "真想住在大理",
@@ -25,7 +29,7 @@ from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
     ],
 )
 def test_wishes(text: str) -> None:
-    """In six languages, as people note them. Proves: LIVE-2, OPEN-4."""
+    """In eight languages, as people note them. Proves: LIVE-2, OPEN-4."""
     assert only_wishes(text)
 
 
@@ -38,6 +42,8 @@ def test_wishes(text: str) -> None:
         "Ich wurde gern gesehen",
         "me gusta vivir en Cádiz",
         "j'aime le thé",
+        "vorrei il menu vegetariano",
+        "gosto de morar em Natal",
         "хочу чай",
         "我想他是对的",
         "",
