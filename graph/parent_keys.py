@@ -6,7 +6,6 @@ under names that both know. A name that only happens to be the same would be rea
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -23,7 +22,7 @@ from recall_loop.graph.parent_messages import (
     NO_MESSAGES,
     channels_of,
     has_reducer,
-    is_wrapped_node,
+    is_node,
     new_blocks,
     readable_thread,
     with_blocks,
@@ -74,16 +73,16 @@ class GraphCall:
 
     @classmethod
     def of_caller(cls, graph: object, config: RunnableConfig | None) -> GraphCall:
-        """Return how the method of `graph` that asks was called.
+        """Return how `graph` was called with `config`, or where that is None with the one that is current.
 
-        A function of a parent that calls the graph itself passes the same configuration on, so that only the caller
-        and the node of the parent tell the two apart.
+        A function of a parent that calls the graph itself passes the same configuration on, so that only the node of
+        the parent tells the two apart.
         """
-        caller = str(sys._getframe(2).f_globals.get("__name__", ""))
-        if not (caller.startswith("langgraph.") or is_wrapped_node(graph, config)):
+        current = config or var_child_runnable_config.get()
+        if not is_node(graph, current):
             return cls.direct(config)
-        path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
-        return cls(is_node=True, is_sent=path[0] == _BY_SEND, channels=_of_state(channels_of(config)))
+        path = ((current or {}).get("metadata") or {}).get("langgraph_path") or ("",)
+        return cls(is_node=True, is_sent=path[0] == _BY_SEND, channels=_of_state(channels_of(current)))
 
     @classmethod
     def direct(cls, config: RunnableConfig | None) -> GraphCall:

@@ -7,8 +7,10 @@ One without a reducer is overwritten, and gets what it holds with the block behi
 from __future__ import annotations
 
 import hashlib
+import inspect
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
@@ -33,13 +35,15 @@ def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
     return {name: channel for part in parts for name, channel in part.items()}
 
 
-def is_wrapped_node(graph: object, config: RunnableConfig | None) -> bool:
-    """Return whether the node that LangGraph calls with `config` is `graph`, in a retry, a fallback or another binding.
+def is_node(graph: object, config: RunnableConfig | None) -> bool:
+    """Return whether the node that LangGraph calls with `config` is `graph`, one of its methods, or a wrapper of them.
 
-    The callers' frames don't show it: an event loop runs each wrapper as a task of its own. LangGraph hands a node
+    The callers' frames don't show it: an event loop runs each step as a task of its own. LangGraph hands a node
     a way to call others in its own task's name; no public way leads to that task.
     """
     call = ((config or {}).get("configurable") or {}).get(_CALL)
+    if inspect.isfunction(call):  # a node's time limit puts a function of its own around it
+        call = inspect.getclosurevars(call).nonlocals.get("call")
     tasks = [part() for part in getattr(call, "args", ()) if isinstance(part, weakref.ref)]
     steps = [step for task in tasks for step in getattr(getattr(task, "proc", None), "steps", ())]
     return any(one is graph for step in steps for one in _unwrapped(step))
@@ -50,7 +54,17 @@ def _unwrapped(step: object) -> list[object]:
         return _unwrapped(step.bound)
     if isinstance(step, RunnableWithFallbacks):
         return [one for each in step.runnables for one in _unwrapped(each)]
-    return [step]
+    if inspect.ismethod(step):
+        return [step.__self__]
+    functions = [step.func] if isinstance(step, partial) else _functions(step)
+    return [step, *(one for each in functions for one in _unwrapped(each))]
+
+
+def _functions(step: object) -> list[object]:
+    """Return the functions of a step that get the state; those of a `@task` get its caller's arguments."""
+    if getattr(step, "explode_args", False):
+        return []
+    return [each for each in (getattr(step, name, None) for name in ("func", "afunc")) if callable(each)]
 
 
 def has_reducer(channel: Any) -> bool:

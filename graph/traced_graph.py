@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
 from functools import wraps
 from typing import Any, cast
@@ -48,19 +48,12 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
         output = super().invoke(self.keys.enter(input, call), config, **options)
         return self.keys.leave(output, call, input)
 
-    # Not a coroutine function: its caller is known only while it is being called.
     @wraps(CompiledStateGraph.ainvoke)
-    def ainvoke(  # type: ignore[override]
-        self, input: Any, config: RunnableConfig | None = None, **options: Any
-    ) -> Coroutine[Any, Any, Any]:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # type: ignore[override]
         """Run to the end on the event loop; see LangGraph's own."""
-        return self._ainvoke(input, config, GraphCall.of_caller(self, config), options)
-
-    async def _ainvoke(
-        self, given: Any, config: RunnableConfig | None, call: GraphCall, options: dict[str, Any]
-    ) -> Any:
-        output = await super().ainvoke(self.keys.enter(given, call), config, **options)
-        return self.keys.leave(output, call, given)
+        call = GraphCall.of_caller(self, config)
+        output = await super().ainvoke(self.keys.enter(input, call), config, **options)
+        return self.keys.leave(output, call, input)
 
     @wraps(CompiledStateGraph.as_tool)
     def as_tool(self, args_schema: type[BaseModel] | None = None, **options: Any) -> BaseTool:  # type: ignore[override]

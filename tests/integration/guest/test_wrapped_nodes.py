@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 
 from recall_loop import MemoryStore, build_graph
@@ -17,8 +19,12 @@ WRAPPERS: dict[str, Any] = {
     "fallbacks": lambda graph: RunnableLambda(failing).with_fallbacks([graph.with_retry()]),
     "listeners": lambda graph: graph.with_listeners(on_start=lambda _: None),
     "bind": lambda graph: graph.bind().with_config(tags=["memory"]),
+    "lambda": lambda graph: RunnableLambda(graph.invoke, afunc=graph.ainvoke),
+    "method": lambda graph: graph.invoke,
 }
 GIVEN: Any = {"messages": [("user", "When does the ferry Birk leave?")], "user_id": 7, "context": "mine"}
+# LangGraph warns of the annotation of its own `invoke`.
+LANGGRAPHS_OWN_ANNOTATION = pytest.mark.filterwarnings("ignore:The 'config' parameter:UserWarning")
 
 
 class Desk(MessagesState, total=False):
@@ -39,15 +45,17 @@ def store() -> Iterator[MemoryStore]:
         yield store
 
 
-async def run(node: Any, asynchronous: bool) -> dict[str, Any]:
+async def run(node: Any, asynchronous: bool, **options: Any) -> dict[str, Any]:
     builder = StateGraph(Desk)
-    builder.add_node("recall", node)
+    builder.add_node("recall", node, **options)
     builder.add_edge(START, "recall")
-    parent, options = builder.compile(), {"context": {"tenant": "acme"}}
-    found: Any = await parent.ainvoke(GIVEN, **options) if asynchronous else parent.invoke(GIVEN, **options)  # type: ignore[call-overload]
+    parent: Any = builder.compile()
+    tenant = {"context": {"tenant": "acme"}}
+    found = await parent.ainvoke(GIVEN, **tenant) if asynchronous else parent.invoke(GIVEN, **tenant)
     return dict(found)
 
 
+@LANGGRAPHS_OWN_ANNOTATION
 @pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_wrapped_node_keeps_to_its_keys(store: MemoryStore, wrapper: Any, asynchronous: bool) -> None:
@@ -57,7 +65,34 @@ async def test_a_wrapped_node_keeps_to_its_keys(store: MemoryStore, wrapper: Any
     assert "[n1]" in output["messages"][-1].content and len(output["messages"]) == 2
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("wrapper", [lambda graph: graph, *WRAPPERS.values()], ids=["none", *WRAPPERS])
+@LANGGRAPHS_OWN_ANNOTATION
+async def test_a_node_with_a_time_limit_keeps_to_its_keys(store: MemoryStore, wrapper: Any) -> None:
+    """Proves: GRAPH-1."""
+    if inspect.ismethod(node := wrapper(build_graph(store))):
+        node = node.__self__.ainvoke  # only what an event loop runs has a time limit
+    output = await run(node, asynchronous=True, timeout=60)
+    assert (output["user_id"], output["context"], len(output["messages"])) == (7, "mine", 2)
+
+
+@LANGGRAPHS_OWN_ANNOTATION
+async def test_a_task_of_langgraphs_is_a_direct_call(store: MemoryStore) -> None:
+    """Proves: GRAPH-1 (its arguments are its caller's, not a state)."""
+    graph = build_graph(store)
+    at_once, awaited = task(graph.invoke), task(graph.ainvoke)
+
+    @entrypoint()
+    async def flow(request: dict[str, Any]) -> list[str]:
+        found = [await at_once(request), await awaited(request)]
+        return [each["facts"][0]["id"] for each in found]
+
+    assert await flow.ainvoke({"messages": GIVEN["messages"], "tenant": "acme"}) == ["n1", "n1"]
+
+
+CALLED = {name: wrapper for name, wrapper in WRAPPERS.items() if name != "method"}
+
+
+@pytest.mark.parametrize("wrapper", CALLED.values(), ids=CALLED)
 async def test_a_function_that_calls_a_wrapper_gets_the_whole_result(store: MemoryStore, wrapper: Any) -> None:
     """Proves: GRAPH-1 (also in a task of its own)."""
     wrapped = wrapper(build_graph(store))
