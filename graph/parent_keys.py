@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.channels.base import BaseChannel
 from langgraph.types import Command, GraphOutput, Overwrite
 from pydantic import ValidationError
 from typing_extensions import TypedDict
@@ -94,9 +95,14 @@ class GraphCall:
     def held(self, key: str, given: Any) -> Any:
         """Return the value of the parent's state under a key: from its channel, else from the input."""
         channel = self.channels.get(key)
-        if channel is None:
+        if not isinstance(channel, BaseChannel):
             return _values(given, [key]).get(key)
         return channel.get() if channel.is_available() else None
+
+    def values(self, given: Any, names: Collection[str]) -> dict[str, Any]:
+        """Return the values of an input; a parent's state has them even if the node's `input_schema` lacks the keys."""
+        missing = {name: self.held(name, given) for name in names} if self.has_parents_state else {}
+        return {name: value for name, value in missing.items() if value is not None} | _values(given, names)
 
 
 def _of_state(channels: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,10 +167,12 @@ class ParentKeys:
             raise InvalidInputError("input", given, f"a mapping with `{self.inputs[_MESSAGES]}`")
         if not (call.has_parents_state or call.is_remote):
             self._check_names(given, call, [*self.inputs.values(), *own])
-        values = _values(given, [*own, *taken])
+        values = call.values(given, [*own, *taken])
         if not call.has_parents_state and _MESSAGES in values:
             _checked_messages(_MESSAGES, values[_MESSAGES], fields_too=True)
         if not call.is_node and len(self.inputs) == 1 and _MESSAGES in taken:
+            if isinstance(given, Mapping) and given.get(_MESSAGES, ()) is None:
+                raise InvalidInputError(_MESSAGES, None, _WANTED)
             return given
         if call.is_node and isinstance(thread := values.get(self.inputs[_MESSAGES]), list):
             values[self.inputs[_MESSAGES]] = readable_thread(thread)

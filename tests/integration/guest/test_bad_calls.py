@@ -28,6 +28,7 @@ def store() -> Iterator[MemoryStore]:
 @pytest.mark.parametrize(
     "wrong",
     [
+        None,
         3,
         [3],
         [None],

@@ -54,6 +54,21 @@ def test_a_key_that_the_parent_does_not_have_is_named(
     assert caught.value.allowed == f"a key of the parent's state: {', '.join(schema.__annotations__)}"
 
 
+@pytest.mark.parametrize("narrow", [{"messages": list[AnyMessage]}, {"notes": str}], ids=list)
+def test_a_key_that_the_nodes_own_schema_lacks_is_read(narrow: dict[str, Any]) -> None:
+    """Proves: GRAPH-1 (without the user, everybody's memory would be read)."""
+    with MemoryStore.in_memory() as store:
+        texts = {"ann": "The key is below the mat.", "bo": "The key is in the shed."}
+        store.upsert([{"id": user, "kind": "archival", "text": text, "user_id": user} for user, text in texts.items()])
+        builder = StateGraph(Desk)
+        recall = build_graph(store, inputs={"user_id": "customer"}, outputs={"context": "notes"})
+        builder.add_node("recall", recall, input_schema=TypedDict("Narrow", narrow))  # type: ignore[operator]
+        builder.add_edge(START, "recall")
+        asked = {"messages": [("user", "Where is the key?")], "customer": "ann", "notes": ""}
+        notes = builder.compile().invoke(asked)["notes"]  # type: ignore[call-overload]
+    assert "[ann]" in notes and "[bo]" not in notes
+
+
 def test_a_key_that_has_no_value_yet_is_not_given() -> None:
     """Proves: GRAPH-1."""
     with MemoryStore.in_memory() as store:
