@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -87,6 +88,17 @@ def _parsed(text: str, name: str) -> Calibration:
     if not isinstance(raw, dict):
         raise InvalidInputError("calibration_file", name, "a JSON object as `recall-loop calibrate` writes it")
     return validate_model(Calibration, raw, f"calibration_file {name}")
+
+
+def _close_off_loop(store: MemoryStore) -> None:
+    """Close a store whose graph is gone; on an event loop in a thread, as it waits for files and other closings."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        store.close()
+    else:
+        # Not at once: a garbage collection may have interrupted the executor, for whose lock this would wait forever.
+        loop.call_soon(loop.run_in_executor, None, store.close)
 
 
 # The settings that a context may override; the store's path and the tenant are read where they are needed.
@@ -176,7 +188,7 @@ class GraphResources:
         create = not read_only and path == self.settings.store_path
         store = MemoryStore.from_settings(self.settings, path, embedder=embedder, create=create, read_only=read_only)
         if not store.read_only:  # closed with its graph, or at the end of the process: nobody else can
-            weakref.finalize(self, store.close)
+            weakref.finalize(self, _close_off_loop, store)
         return store
 
     def settings_for(self, context: Context) -> Settings:

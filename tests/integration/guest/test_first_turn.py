@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from langgraph.graph import START, MessagesState, StateGraph
 
 from recall_loop import Memory, MemoryStore, build_graph, remember, retrieve
+from recall_loop.memory.store.open_writers import OPEN_WRITERS
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
@@ -105,6 +108,27 @@ def test_graphs_of_one_process_write_the_same_path(tmp_path: Path, recall_first:
     gc.collect()
     with MemoryStore.open(tmp_path / "memory", re_embed=True) as store:  # nobody else has it any more
         assert store.count(content_types=["message"]) == 2 and store.repairs == []
+
+
+async def test_a_graph_that_goes_on_an_event_loop_does_not_hold_it_up(tmp_path: Path) -> None:
+    """A server's factory makes one for each run. Proves: OPS-5, STORE-4."""
+    path, taken, released = tmp_path / "memory", threading.Event(), threading.Event()
+    node = remember(settings=Settings(store_path=str(path)))
+    await alone(node).ainvoke(TOLD, THREAD)
+
+    def take_turn() -> bool:
+        with OPEN_WRITERS.turn(path):
+            taken.set()
+            return released.wait(10)
+
+    other = asyncio.create_task(asyncio.to_thread(take_turn))
+    await asyncio.to_thread(taken.wait)
+    del node
+    gc.collect()
+    released.set()
+    assert await other
+    with await asyncio.to_thread(MemoryStore.open, path, re_embed=True, wait_seconds=10) as store:
+        assert store.count() == 1 and store.repairs == []
 
 
 def test_a_path_shared_with_another_embedder_names_the_stores_embedder(tmp_path: Path) -> None:
