@@ -23,7 +23,7 @@ from recall_loop.graph.parent_messages import (
     NO_MESSAGES,
     channels_of,
     has_reducer,
-    is_node,
+    is_handed_state,
     new_blocks,
     readable_thread,
     with_blocks,
@@ -56,7 +56,7 @@ class GraphCall:
 
     Attributes:
         is_node: by LangGraph, as a node of a parent.
-        is_sent: as a node to which a `Send` hands an input of its own.
+        is_sent: as a node to which a `Send`, or the step before it in a chain, hands an input of its own.
         is_remote: for a parent elsewhere, whose whole state may be the input.
         channels: those of the parent's state, by key, also where a function of the parent calls; empty where they
             aren't known.
@@ -80,10 +80,12 @@ class GraphCall:
         the parent tells the two apart.
         """
         current = config or var_child_runnable_config.get()
-        if not is_node(graph, current):
+        has_state = is_handed_state(graph, current)
+        if has_state is None:
             return cls.direct(config)
         path = ((current or {}).get("metadata") or {}).get("langgraph_path") or ("",)
-        return cls(is_node=True, is_sent=path[0] == _BY_SEND, channels=_of_state(channels_of(current)))
+        is_sent = path[0] == _BY_SEND or not has_state
+        return cls(is_node=True, is_sent=is_sent, channels=_of_state(channels_of(current)))
 
     @classmethod
     def direct(cls, config: RunnableConfig | None) -> GraphCall:

@@ -35,8 +35,10 @@ def channels_of(config: RunnableConfig | None) -> dict[str, Any]:
     return {name: channel for part in parts for name, channel in part.items()}
 
 
-def is_node(graph: object, config: RunnableConfig | None) -> bool:
-    """Return whether the node that LangGraph calls with `config` is `graph`, one of its methods, or a wrapper of them.
+def is_handed_state(graph: object, config: RunnableConfig | None) -> bool | None:
+    """Return whether a node that is, or wraps, `graph` or one of its methods hands it the parent's state.
+
+    False = in a chain, where it gets what the step before it returns; None = LangGraph calls another node.
 
     The callers' frames don't show it: an event loop runs each step as a task of its own. LangGraph hands a node
     a way to call others in its own task's name; no public way leads to that task.
@@ -45,19 +47,28 @@ def is_node(graph: object, config: RunnableConfig | None) -> bool:
     if inspect.isfunction(call):  # a node's time limit puts a function of its own around it
         call = inspect.getclosurevars(call).nonlocals.get("call")
     tasks = [part() for part in getattr(call, "args", ()) if isinstance(part, weakref.ref)]
-    steps = [step for task in tasks for step in getattr(getattr(task, "proc", None), "steps", ())]
-    return any(one is graph for step in steps for one in _unwrapped(step))
+    return _find(graph, [getattr(task, "proc", None) for task in tasks])
 
 
-def _unwrapped(step: object) -> list[object]:
+def _find(graph: object, places: Iterable[object]) -> bool | None:
+    """Return whether `graph` is first in one of the places; None = in none of them."""
+    return next((found for place in places if (found := _is_first(graph, place)) is not None), None)
+
+
+def _is_first(graph: object, step: object) -> bool | None:
+    if step is graph:
+        return True
     if isinstance(step, RunnableBindingBase):
-        return _unwrapped(step.bound)
+        return _is_first(graph, step.bound)
     if isinstance(step, RunnableWithFallbacks):
-        return [one for each in step.runnables for one in _unwrapped(each)]
+        return _find(graph, step.runnables)
+    if steps := getattr(step, "steps", None):
+        first, *others = steps
+        found = _is_first(graph, first)
+        return False if found is None and _find(graph, others) is not None else found
     if inspect.ismethod(step):
-        return [step.__self__]
-    functions = [step.func] if isinstance(step, partial) else _functions(step)
-    return [step, *(one for each in functions for one in _unwrapped(each))]
+        return True if step.__self__ is graph else None
+    return _find(graph, [step.func] if isinstance(step, partial) else _functions(step))
 
 
 def _functions(step: object) -> list[object]:

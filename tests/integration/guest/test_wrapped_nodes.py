@@ -1,4 +1,4 @@
-"""A recall node in a wrapper of LangChain's: the same guest as without (GRAPH-1)."""
+"""A recall node in a wrapper or a chain of LangChain's: the same guest as without (GRAPH-1)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 
 from recall_loop import MemoryStore, build_graph
+from recall_loop.state.errors import InvalidInputError
 
 WRAPPERS: dict[str, Any] = {
     "retry": lambda graph: graph.with_retry(),
@@ -87,6 +88,32 @@ async def test_a_task_of_langgraphs_is_a_direct_call(store: MemoryStore) -> None
         return [each["facts"][0]["id"] for each in found]
 
     assert await flow.ainvoke({"messages": GIVEN["messages"], "tenant": "acme"}) == ["n1", "n1"]
+
+
+@pytest.mark.parametrize("wrapper", [lambda chain: chain, lambda chain: chain.with_retry()], ids=["none", "retry"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_step_before_the_graph_hands_it_an_input_of_its_own(
+    store: MemoryStore, wrapper: Any, asynchronous: bool
+) -> None:
+    """Proves: GRAPH-1 (a user that was handed in and not read would be everybody)."""
+
+    def chain(**handed: Any) -> Any:
+        given = {"messages": GIVEN["messages"], "tenant": "acme", **handed}
+        return wrapper(RunnableLambda(lambda _: given) | build_graph(store))
+
+    for user_id, found in ((None, True), ("ada", False)):
+        output = await run(chain(user_id=user_id), asynchronous)
+        assert (output["user_id"], output["context"], len(output["messages"])) == (7, "mine", 2)
+        assert ("[n1]" in output["messages"][-1].content) is found
+    with pytest.raises(InvalidInputError, match="usr: got 'ada'"):
+        await run(chain(usr="ada"), asynchronous)
+
+
+async def test_a_step_behind_the_graph_gets_what_it_writes(store: MemoryStore) -> None:
+    """Proves: GRAPH-1."""
+    chain = build_graph(store, outputs=["context"]) | RunnableLambda(lambda found: {"context": found["context"][-20:]})
+    output = await run(chain, asynchronous=True)
+    assert output["user_id"] == 7 and output["context"].endswith("</memories>\n") and len(output["context"]) == 20
 
 
 CALLED = {name: wrapper for name, wrapper in WRAPPERS.items() if name != "method"}
