@@ -37,7 +37,7 @@ from recall_loop.state.request import RetrieveRequest
 
 KeyNames = Mapping[str, str] | Collection[str]
 _MESSAGES = "messages"
-_INPUTS = tuple(get_type_hints(InputState))
+INPUTS = tuple(get_type_hints(InputState))
 _RESULTS = tuple(get_type_hints(ResultState))
 _OWN = tuple(get_type_hints(AgentState))
 _WANTED = "messages as LangChain takes them, or a question as text"
@@ -132,7 +132,7 @@ class ParentKeys:
         Raises:
             InvalidInputError: a name that the graph doesn't have, a key that is no text, or one that is used twice.
         """
-        read = {_MESSAGES: _MESSAGES} | _parse("inputs", inputs or {}, _INPUTS)
+        read = {_MESSAGES: _MESSAGES} | _parse("inputs", inputs or {}, INPUTS)
         _check_unique("inputs", read)
         if outputs is None:
             names = (_MESSAGES,) if with_message else _RESULTS
@@ -164,7 +164,7 @@ class ParentKeys:
             return given
         self._check_known(call)
         taken = set(self.inputs.values())
-        own = () if call.has_parents_state else [name for name in _INPUTS if name not in taken]
+        own = () if call.has_parents_state else [name for name in INPUTS if name not in taken]
         if not isinstance(given, Mapping) and not any(hasattr(given, name) for name in (*own, *taken)):
             raise InvalidInputError("input", given, f"a mapping with `{self.inputs[_MESSAGES]}`")
         if not (call.has_parents_state or call.is_remote):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import aclosing, closing
 from functools import wraps
 from typing import Any, cast
@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import BaseModel
 
-from recall_loop.graph.parent_keys import GraphCall, ParentKeys
+from recall_loop.graph.parent_keys import INPUTS, GraphCall, ParentKeys
 from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs
 from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
@@ -75,7 +75,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     ) -> Iterator[Any]:
         """Stream a run; see LangGraph's own. `inputs` are the run's arguments besides its state."""
         holder = RunHolder(inputs)
-        given = self.keys.enter(input, GraphCall.direct(config))
+        given = self._afresh(self.keys.enter(input, GraphCall.direct(config)))
         steps = cast("Generator[Any]", super().stream(given, config, **_checked(options)))
         with RunSpan(self.name) as watch, closing(steps):
             while True:
@@ -92,7 +92,7 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     ) -> AsyncIterator[Any]:
         """Stream a run on the event loop; see LangGraph's own."""
         holder = RunHolder(inputs)
-        given = self.keys.enter(input, GraphCall.direct(config))
+        given = self._afresh(self.keys.enter(input, GraphCall.direct(config)))
         steps = cast("AsyncGenerator[Any]", super().astream(given, config, **_checked(options)))
         with RunSpan(self.name) as watch:
             async with aclosing(steps):
@@ -103,6 +103,12 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
                         except StopAsyncIteration:
                             return
                     yield part
+
+    def _afresh(self, given: Any) -> Any:
+        """Return an input that names every field: on a thread, those of a run that failed or paused would stay."""
+        if not self.checkpointer or not isinstance(given, Mapping) or not given:
+            return given
+        return {**dict.fromkeys(name for name in INPUTS if name != "messages"), **given}
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

@@ -202,6 +202,23 @@ def test_nothing_leaks_from_turn_to_turn(world):
     assert kinds(second["messages"]) == ["human", "recall", "human", "recall"]
 
 
+@pytest.mark.parametrize("paused", [["plan_queries"], ["execute_tool"], []])
+async def test_no_input_of_an_unfinished_turn_is_one_of_the_next(world, paused):
+    """A value that isn't allowed would end every later turn. Proves: LOOP-2, LOOP-9."""
+    graph = build_graph(world, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "one"}}
+    one, two = turns()
+    left = {"user_id": "nobody", "request_id": "left", "reference_time": "2020-01-01T00:00:00Z"}
+    if paused:
+        await graph.ainvoke({**one, **left}, thread, interrupt_before=paused)
+    else:
+        with pytest.raises(InvalidInputError, match="max_facts"):
+            graph.invoke({**one, **left, "max_facts": 100_000}, thread)
+    second = graph.invoke(two, thread)
+    assert second["facts"] and second["request_id"] != "left"
+    assert second["reference_time"].startswith("2024-07-09T08:00:00")
+
+
 def test_the_same_question_twice_on_a_thread(world):
     """Proves: LOOP-2, LOOP-9 (asked again, nothing counts as tried)."""
     graph = build_graph(world, checkpointer=InMemorySaver(), output="state")
