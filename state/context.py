@@ -83,19 +83,18 @@ class Context(BaseModel):
         """
         if is_plain_value(given):
             raise InvalidInputError("context", given, "a Context, or a mapping with its fields")
-        names = cls.model_fields
         configured = configurable or {}
         absent = (None, "") if _SERVER_MARK in configured else (None,)
-        values = {name: configured[name] for name in names if configured.get(name) not in absent}
+        values = {name: configured[name] for name in cls.model_fields if configured.get(name) not in absent}
         if isinstance(given, cls):
             if not values:
                 return given
             given = given.model_dump(exclude_none=True)
-        if isinstance(given, Mapping):
-            values |= dict(given)
-        elif given is not None:
-            values |= {name: getattr(given, name) for name in names if getattr(given, name, None) is not None}
-        return validate_model(cls, values, "context")
+        elif given is not None and not isinstance(given, Mapping):
+            given = {name: getattr(given, name) for name in cls.model_fields if getattr(given, name, None) is not None}
+        stated = dict(given or {})
+        left = validate_model(cls, {name: values[name] for name in values.keys() - stated.keys()}, "configurable")
+        return validate_model(cls, left.model_dump(exclude_none=True) | stated, "context")
 
 
 def is_plain_value(given: object) -> bool:

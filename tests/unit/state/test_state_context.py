@@ -78,7 +78,7 @@ def test_an_empty_name_is_no_absent_one(name: str) -> None:
     for wrong in ("", " "):
         with pytest.raises(InvalidInputError) as caught:
             Context.resolve(None, {name: wrong})
-        assert caught.value.field == f"context.{name}"
+        assert caught.value.field == f"configurable.{name}"
 
 
 def test_a_servers_run_without_a_login_has_an_empty_user() -> None:
@@ -114,3 +114,12 @@ def test_form_has_a_range_for_every_number() -> None:
             if option.get("type") in ("integer", "number"):
                 assert "maximum" in option, name
                 assert "minimum" in option or "exclusiveMinimum" in option, name
+
+
+def test_a_value_of_configurable_is_named_there() -> None:
+    """Proves: OPS-1, SEARCH-2."""
+    for given in (None, {"tenant": "t1"}, Context(tenant="t1")):
+        with pytest.raises(InvalidInputError) as caught:
+            Context.resolve(given, {"user_id": 7})
+        assert caught.value.field == "configurable.user_id"
+    assert Context.resolve({"user_id": "ann"}, {"user_id": 7}).user_id == "ann"
