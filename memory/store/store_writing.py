@@ -18,6 +18,7 @@ from recall_loop.memory.store.store_reading import ContentTypeNames, StoreReadin
 from recall_loop.memory.store.tables import record_queries, retention
 from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.memory.store.tables.prepared_records import WriteOutcome, change_origin
+from recall_loop.memory.store.tables.versions import forget_owned
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, display_value, validate_model
 from recall_loop.state.records.records import Record, with_changes
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
@@ -116,8 +117,8 @@ class StoreWriting(StoreReading):
     def erase(self, scope: Scope) -> int:
         """Delete every record of a scope: a user, an agent, a conversation, or a whole tenant (STORE-6).
 
-        Their versions go with them, and neighbours' windows lose them too. `maintenance.compact` then takes the bytes
-        off the disk.
+        Their versions go with them, as do those from when a record that now has another owner was in the scope, and
+        neighbours' windows lose them too. `maintenance.compact` then takes the bytes off the disk.
 
         Returns:
             How many records there were.
@@ -130,7 +131,13 @@ class StoreWriting(StoreReading):
         if scope.mode is ScopeMode.CONSTELLATION:
             raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
         rest = partial(record_queries.first_ids, self._tables(scope.tenant), compile_predicate(scope), recovery.CHUNK)
-        return self.writer.delete(scope.tenant, iter(rest, []))
+        erased = self.writer.delete(scope.tenant, iter(rest, []))
+        self._forget_owned_versions(scope)
+        return erased
+
+    def _forget_owned_versions(self, scope: Scope) -> None:
+        with self._session.exclusive([scope.tenant]), self._tables(scope.tenant).transaction() as connection:
+            forget_owned(connection, scope)
 
     def forget(
         self,
@@ -144,7 +151,7 @@ class StoreWriting(StoreReading):
         """Delete the records of a scope that filters and a rule name, all of which must hold; or count them (LIVE-7).
 
         Superseded facts go too, unless `filters.include_superseded` is False. All else is as for `erase`, which
-        deletes a scope as a whole.
+        deletes a scope as a whole, as this does with all content types.
 
         Args:
             scope: whose records they are.
@@ -160,7 +167,10 @@ class StoreWriting(StoreReading):
         """
         predicate = forgettable(self._session.database.dialect, scope, filters, rule, content_types)
         self._session.current_database()
-        return forget_records(self._session, self.writer, predicate, dry_run=dry_run)
+        report = forget_records(self._session, self.writer, predicate, dry_run=dry_run)
+        if not dry_run and predicate == compile_predicate(scope):
+            self._forget_owned_versions(scope)
+        return report
 
     def prolong(self, moments: Mapping[str, datetime], *, tenant: str = DEFAULT_TENANT) -> int:
         """Move the times at which records expire to later ones, given by id; return how many were moved.

@@ -14,6 +14,7 @@ from recall_loop.memory.store.tables.predicate import UNEXPIRED
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, RecordVersion
+from recall_loop.state.scope import Scope
 
 # The versions of a record that is written constantly would outgrow the store.
 KEPT_VERSIONS = 1_000
@@ -128,3 +129,12 @@ def forget_successors(connection: Connection, tenant: str, ids: Collection[str])
     wanted = json.dumps(list(ids))
     for side in ("before", "after"):
         connection.execute(_FORGET + _NAMED.format(side=side), (tenant, wanted))
+
+
+def forget_owned(connection: Connection, scope: Scope) -> None:
+    """Delete the versions from when records that now have another owner were in the scope, within a transaction."""
+    given = {name: getattr(scope, name) for name in ("agent_id", "user_id", "conversation_id")}
+    owners = {name: value for name, value in given.items() if value is not None}
+    for side in ("before", "after") if owners else ():
+        owned = " AND ".join(f"json_extract({side}, '$.{name}') = ?" for name in owners)
+        connection.execute(_FORGET + owned, (scope.tenant, *owners.values()))

@@ -14,6 +14,7 @@ from recall_loop.memory.store.tables import versions as versioning
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import ContentType
 from tests.embedders import WordHashEmbedder
 
 SINGLE = ["lives_in"]
@@ -122,6 +123,26 @@ def test_erased_versions_leave_no_byte(tmp_path, way):
     for path in (path for path in tmp_path.rglob("*") if path.is_file()):
         found = path.read_bytes().lower()
         assert [word for word in (b"secretword", b"zanzibar", b"harmless") if word in found] == [], path
+
+
+@pytest.mark.parametrize("owner", ["user_id", "agent_id", "conversation_id"])
+@pytest.mark.parametrize("way", ["erase", "forget"])
+def test_what_an_erased_owner_had_is_in_no_version_of_a_record_that_is_now_another_s(store, owner, way):
+    """Proves: STORE-6, API-3."""
+    for tenant in ("a", "b"):
+        store.upsert([note("n", "ann's", **{owner: "ann"}), note("kept", "one", **{owner: "bo"})], tenant=tenant)
+        store.upsert([note("n", "bo's", **{owner: "bo"}), note("kept", "two", **{owner: "bo"})], tenant=tenant)
+        store.upsert([note("n", "bo's own", **{owner: "bo"})], tenant=tenant)
+    ann = Scope(tenant="a", **{owner: "ann"})
+    assert store.forget(ann, content_types=list(ContentType), dry_run=True).records == 0
+    assert store.forget(ann, content_types=["message"]).records == 0
+    assert [row[0] for row in kept(store, "n", "a")] == [1, 2]
+    if way == "erase":
+        assert store.erase(ann) == 0
+    else:
+        assert store.forget(ann, content_types=list(ContentType)).records == 0
+    assert [(row[0], row[3]["text"]) for row in kept(store, "n", "a")] == [(2, "bo's")]
+    assert (len(kept(store, "kept", "a")), len(kept(store, "n", "b"))) == (1, 2)
 
 
 def test_an_update_changes_named_fields_and_keeps_the_rest(store):
