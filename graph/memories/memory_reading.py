@@ -173,12 +173,12 @@ class MemoryReading:
     ) -> Versions:
         """Return the changes of a record, oldest first, as far back as the setting `history_days` says.
 
-        None for a record that was never changed, or isn't there in the given scope.
+        None for a record that was never changed, or isn't there in the given scope; nor from when it wasn't.
         """
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
         if self._held(record_id, reach) is None:
             return []
-        return self.store.history(record_id, tenant=reach.tenant)
+        return self.store.history(record_id, scope=reach)
 
     @overload
     def export(

@@ -108,17 +108,20 @@ class StoreReading:
         """
         return record_queries.read_newest(*self._readable(scope, filters, content_types), after, limit)
 
-    def history(self, record_id: str, *, tenant: str = DEFAULT_TENANT) -> list[RecordVersion]:
+    def history(
+        self, record_id: str, *, tenant: str = DEFAULT_TENANT, scope: Scope | None = None
+    ) -> list[RecordVersion]:
         """Return the changes of a record, oldest first, as far back as `history_days` says (API-3).
 
-        None for a record that was never changed, has expired or isn't there.
+        None for a record that was never changed, has expired or isn't there. With a `scope`, which takes the place of
+        `tenant`, none from when the record had another owner.
 
         Raises:
             InvalidInputError: `tenant` or `record_id` is unfit.
         """
-        tenant = validate_model(Scope, {"tenant": tenant}).tenant
+        reach = validate_model(Scope, {"tenant": tenant}) if scope is None else scope
         check_id(record_id)
-        return read_versions(self._tables(tenant), tenant, record_id, self._session.history_days)
+        return read_versions(self._tables(reach.tenant), reach, record_id, self._session.history_days)
 
     def overview(self, scope: Scope | None = None) -> StoreOverview:
         """Return what a scope holds, in figures: records by kind, user and agent, and their times."""

@@ -211,7 +211,7 @@ def record_line(record: Record) -> str:
 def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult[RecordHistory]:
     """Show the changes of a memory: when, by whom, before and after."""
     check_reach(context.store, arguments.id, context.scope)
-    versions = context.store.history(arguments.id, tenant=context.scope.tenant)
+    versions = context.store.history(arguments.id, scope=context.scope)
     lines = [f"{one.number}. {one.changed_at:%Y-%m-%d %H:%M} {one.action} {_differences(one)}" for one in versions]
     return ToolResult("\n".join(lines or ["It was never changed."]), RecordHistory(versions=versions))
 

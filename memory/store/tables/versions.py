@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -13,8 +13,9 @@ from recall_loop.memory.store.tables.database import AMONG, Connection, Database
 from recall_loop.memory.store.tables.predicate import UNEXPIRED
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import RECORD_ADAPTER, RecordVersion
+from recall_loop.state.records.records import RECORD_ADAPTER, Record, RecordVersion
 from recall_loop.state.scope import Scope
+from recall_loop.state.types import ScopeMode
 
 # The versions of a record that is written constantly would outgrow the store.
 KEPT_VERSIONS = 1_000
@@ -32,6 +33,7 @@ WHERE v.tenant = ? AND v.id = ? AND v.changed_at >= ? AND {UNEXPIRED} ORDER BY v
 _OUTNUMBERED = "DELETE FROM versions WHERE tenant = ? AND id = ? AND number <= ?"
 _NAMED = f"json_extract({{side}}, '$.superseded_by') {AMONG}"
 _TENANT = attrgetter("tenant")
+_OWNERS = ("agent_id", "user_id", "conversation_id")
 _FORGET = "DELETE FROM versions WHERE tenant = ? AND "
 
 
@@ -98,15 +100,15 @@ def sweep_versions(database: Database, tenant: str, days: int, now: int) -> int:
         return connection.execute("DELETE FROM versions WHERE tenant = ? AND changed_at < ?", old).rowcount
 
 
-def read_versions(database: Database, tenant: str, record_id: str, days: int | None) -> list[RecordVersion]:
+def read_versions(database: Database, scope: Scope, record_id: str, days: int | None) -> list[RecordVersion]:
     """Return the versions of a record, oldest first; none older than so many days, None = of any age.
 
-    None for a record that has expired.
+    None for a record that has expired, nor from when it had an owner outside the scope.
     """
     now = now_microseconds()
     since = 0 if days is None else now - days * MICROSECONDS_PER_DAY
-    rows = database.fetch(_VERSIONS, (tenant, record_id, since, now))
-    return [
+    rows = database.fetch(_VERSIONS, (scope.tenant, record_id, since, now))
+    found = [
         RecordVersion(
             number=number,
             changed_at=from_microseconds(changed_at),
@@ -117,6 +119,18 @@ def read_versions(database: Database, tenant: str, record_id: str, days: int | N
         )
         for number, changed_at, actor, action, before, after in rows
     ]
+    owners = _owners(scope)
+    return [one for one in found if _is_owned(one.before, owners) and _is_owned(one.after, owners)]
+
+
+def _owners(scope: Scope) -> dict[str, str]:
+    """Return the owners that a scope names; a constellation has records of other agents too."""
+    names = ("user_id", "conversation_id") if scope.mode is ScopeMode.CONSTELLATION else _OWNERS
+    return {name: value for name in names if (value := getattr(scope, name)) is not None}
+
+
+def _is_owned(record: Record, owners: Mapping[str, str]) -> bool:
+    return all(getattr(record, name) == value for name, value in owners.items())
 
 
 def forget_versions(connection: Connection, records: Iterable[tuple[str, str]]) -> None:
@@ -133,8 +147,7 @@ def forget_successors(connection: Connection, tenant: str, ids: Collection[str])
 
 def forget_owned(connection: Connection, scope: Scope) -> None:
     """Delete the versions from when records that now have another owner were in the scope, within a transaction."""
-    given = {name: getattr(scope, name) for name in ("agent_id", "user_id", "conversation_id")}
-    owners = {name: value for name, value in given.items() if value is not None}
+    owners = _owners(scope)
     for side in ("before", "after") if owners else ():
         owned = " AND ".join(f"json_extract({side}, '$.{name}') = ?" for name in owners)
         connection.execute(_FORGET + owned, (scope.tenant, *owners.values()))

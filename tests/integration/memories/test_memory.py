@@ -290,6 +290,16 @@ def test_updates_fields_and_lists_the_history(memory):
         memory.update(name, text="another tenant's")
 
 
+def test_the_history_of_a_record_shows_nothing_from_when_it_was_another_users(memory):
+    """Proves: API-3, STORE-3."""
+    for user, text in (("ann", "Ann's."), ("ann", "Ann's again."), ("bo", "Bo's."), ("bo", "Bo's again.")):
+        memory.store.upsert([{"id": "n", "kind": "archival", "text": text, "user_id": user, "agent_id": "a"}])
+    assert [one.before.text for one in memory.history("n")] == ["Ann's.", "Ann's again.", "Bo's."]
+    assert [one.before.text for one in memory.history("n", user_id="bo", agent_id="a")] == ["Bo's."]
+    reach = Scope(user_id="bo", agent_id="b", mode="constellation")
+    assert [one.before.text for one in memory.store.history("n", scope=reach)] == ["Bo's."]
+
+
 @pytest.mark.parametrize("name", ["user_id", "agent_id", "conversation_id"])
 def test_changes_only_what_is_in_scope_and_leaves_it_whose_it_is(memory, name):
     """Proves: API-1."""
