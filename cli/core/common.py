@@ -140,11 +140,13 @@ def open_as_it_is(settings: Settings) -> MemoryStore:
     return MemoryStore.from_settings(settings, store_path(settings), embedder=UnneededEmbedder(), read_only=True)
 
 
-def warn_of_empty_tenant(store: MemoryStore, tenant: str, filters: Filters | None = None) -> None:
-    """Say on standard error that a tenant has no record, if so: nothing found is what a mistyped name finds, too."""
-    if not store.count(Scope(tenant=tenant), filters or Filters(include_superseded=True)):
-        rest = " that passes the filters" if filters else "; `recall-loop store tenants` lists those that have"
-        sys.stderr.write(f"recall-loop: warning: tenant {display_value(tenant)} has no record{rest}\n")
+def warn_of_empty_scope(store: MemoryStore, scope: Scope, filters: Filters | None = None) -> None:
+    """Say on standard error that a scope has no record, if so: nothing found is what a mistyped name finds, too."""
+    if not store.count(scope, filters or Filters(include_superseded=True)):
+        narrowed = " in this scope" if scope != Scope(tenant=scope.tenant) else ""
+        narrowed += " that passes the filters" if filters else ""
+        rest = narrowed or "; `recall-loop store tenants` lists those that have"
+        sys.stderr.write(f"recall-loop: warning: tenant {display_value(scope.tenant)} has no record{rest}\n")
 
 
 def check_readable(paths: Iterable[Path]) -> None:

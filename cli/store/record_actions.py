@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from recall_loop.cli.core.common import open_as_it_is, open_store, scope_from, warn_of_empty_tenant
+from recall_loop.cli.core.common import open_as_it_is, open_store, scope_from, warn_of_empty_scope
 from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.screen import Screen, print_json
 from recall_loop.memory.intake.files.ingest import export_line
@@ -20,11 +20,11 @@ _JSON_FIELDS = frozenset({"attributes", "blocks", "confidence", "position", "sou
 
 def list_records(args: argparse.Namespace, settings: Settings) -> int:
     """Print a page of records, newest first (API-1)."""
-    filters = filters_from(args.filter, "--filter")
+    filters, scope = filters_from(args.filter, "--filter"), scope_from(args, settings)
     with open_as_it_is(settings) as store:
-        page = store.newest(scope_from(args, settings), filters, args.content_types, after=args.after, limit=args.limit)
+        page = store.newest(scope, filters, args.content_types, after=args.after, limit=args.limit)
         if not page:
-            warn_of_empty_tenant(store, settings.tenant)
+            warn_of_empty_scope(store, scope)
     if args.json:
         print_json({"records": [json.loads(export_line(record)) for record in page], "after": page.after})
         return 0

@@ -15,7 +15,7 @@ from recall_loop.cli.core.common import (
     open_store,
     scope_from,
     store_path,
-    warn_of_empty_tenant,
+    warn_of_empty_scope,
 )
 from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.progress_bars import Advance, progress_bar, rebuild_progress
@@ -47,7 +47,7 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
         rows |= _vector_search(info)
-        warn_of_empty_tenant(store, settings.tenant)
+        warn_of_empty_scope(store, scope)
     screen = Screen()
     for name, value in {**rows, **counts, "records": sum(counts.values())}.items():
         screen.line(f"{name:<13} {value:,}" if isinstance(value, int) else f"{name:<13} {value}")
@@ -93,13 +93,13 @@ def tenants(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def export(args: argparse.Namespace, settings: Settings) -> int:
-    """Print a tenant's records as lines that `ingest` reads (STORE-2); say where there is none."""
-    filters, line = _export_filters(args.filter), ""
+    """Print the records of a tenant or an owner as lines that `ingest` reads (STORE-2); say where there is none."""
+    filters, scope, line = _export_filters(args.filter), scope_from(args, settings), ""
     with open_as_it_is(settings) as store, atomic_output(args.output) as out:
-        for line in export_lines(store, Scope(tenant=settings.tenant), filters):
+        for line in export_lines(store, scope, filters):
             out.write((line if args.output else sanitize_json(line)) + "\n")
         if not line:
-            warn_of_empty_tenant(store, settings.tenant, filters)
+            warn_of_empty_scope(store, scope, filters)
     return 0
 
 
@@ -186,7 +186,7 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
     with open_store(settings) as store:
         deleted = store.erase(scope) if ids is None else store.delete(ids, tenant=scope.tenant)
         if not deleted:
-            warn_of_empty_tenant(store, scope.tenant)
+            warn_of_empty_scope(store, scope)
         if args.compact:
             _compact(store)
     missing = 0 if ids is None else len(ids) - deleted
@@ -220,17 +220,17 @@ def sweep(args: argparse.Namespace, settings: Settings) -> int:
 
 def forget(args: argparse.Namespace, settings: Settings) -> int:
     """Delete the records that filters, types and a rule name, or count them (LIVE-7)."""
-    given = given_fields(args, RetentionRule.model_fields)
+    given, scope = given_fields(args, RetentionRule.model_fields), scope_from(args, settings)
     with open_store(settings, read_only=args.dry_run) as store:
         report = store.forget(
-            scope_from(args, settings),
+            scope,
             filters=filters_from(args.filter),
             rule=validate_model(RetentionRule, given) if given else None,
             content_types=args.content_types,
             dry_run=args.dry_run,
         )
         if not report.records:
-            warn_of_empty_tenant(store, settings.tenant)
+            warn_of_empty_scope(store, scope)
     if args.json:
         print_json({"records": report.records, "by_kind": dict(report.by_kind), "dry_run": report.dry_run})
         return 0

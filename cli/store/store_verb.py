@@ -37,6 +37,7 @@ examples:
   recall-loop store move --store ./my-memory --to postgresql://recall@db/recall
   recall-loop store list --store ./my-memory --tenant acme --user u-5
   recall-loop store export --store ./my-memory --tenant acme -o acme.jsonl
+  recall-loop store export --store ./my-memory --tenant acme --user u-5
   recall-loop store delete --store ./my-memory --tenant acme --ids m-17 m-18
   recall-loop store delete --store ./my-memory --tenant acme --user u-5 --compact
   RECALL_LOOP_EMBEDDER=openai recall-loop store rebuild --re-embed --store ./my-memory
@@ -56,8 +57,9 @@ def add_parser(subparsers: Any) -> None:
     _add_maintenance(actions)
     _add_list(actions)
     _add_update(actions)
-    export = add_action(actions, "export", "print a tenant's records", "--tenant acme -o acme.jsonl")
+    export = add_action(actions, "export", "print a tenant's records", "--tenant acme --user u-5 -o u-5.jsonl")
     export.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
+    add_scope_options(export)
     add_filter_option(export)
     _add_delete(actions)
     _add_forgetting(actions)

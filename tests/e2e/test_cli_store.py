@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from recall_loop.cli.main import main
+from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.store.store import MemoryStore
 from tests.processes.forked_process import run_forked_command
 
@@ -99,11 +100,32 @@ def test_export_goes_to_stdout_or_a_new_file(place: str, tmp_path: Path, capsys:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl", "s"]
 
 
+def test_an_export_of_a_user_has_all_of_theirs_superseded_or_not(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: STORE-2."""
+    home = {"kind": "fact", "subject": "Ann", "fact_type": "lives_in", "user_id": "ann"}
+    with MemoryStore.open(place) as store:
+        for month, town in (("01", "Oslo"), ("03", "Bergen")):
+            fact = home | {
+                "id": town,
+                "text": f"In {town}.",
+                "object": town,
+                "created_at": f"2024-{month}-01T00:00:00Z",
+            }
+            write_facts(store, [fact], tenant="acme", single_valued=["lives_in"])
+    assert main(["store", "export", "--store", place, "--tenant", "acme", "--user", "ann"]) == 0
+    exported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["id"], one.get("superseded_by")) for one in exported] == [("Oslo", "Bergen"), ("Bergen", None)]
+
+
 def test_an_export_without_a_record_says_so(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Else a mistyped tenant's backup would look like any other. Proves: STORE-2."""
     for options, words in (
         ([], "no record; `recall-loop store tenants` lists those that have"),
         (["--filter", "label=nothing"], "no record that passes the filters"),
+        (["--user", "ann"], "no record in this scope"),
+        (["--user", "ann", "--filter", "label=nothing"], "no record in this scope that passes the filters"),
     ):
         assert main(["store", "export", "--store", place, "--tenant", "acmee", *options]) == 0
         printed = capsys.readouterr()
