@@ -110,6 +110,8 @@ def _copy(database: SqliteDatabase, file: Path) -> None:
 def _detach_from_chroma(files: OpenStoreFiles, file: Path) -> None:
     """Let a copy of the sidecar forget its original's Chroma: the first open for writing gives it one of its own.
 
+    Its pages are written anew: a backup is kept for long, and would hold what had been erased before it was made.
+
     Raises:
         StoreUnavailableError: it was copied while what its Chroma has newer was taken over.
     """
@@ -124,3 +126,4 @@ def _detach_from_chroma(files: OpenStoreFiles, file: Path) -> None:
             connection.executemany("DELETE FROM meta WHERE key = ?", forgotten)
             set_meta(connection, own | BACKUP_NOTE)
         recovery.apply_all(copy)
+        copy.compact()

@@ -218,7 +218,8 @@ class Maintenance:
         The copy holds all that was acknowledged before the call: records, versions, counts of recalls, what was
         erased. It is a store, which its first open for writing completes: it makes Chroma's side from the tables,
         which readers answer from until then. The copy is verified before it takes its name; an interrupted one leaves
-        at most a folder beside it, `….unfinished`, which the next one removes. Reads all tables twice.
+        at most a folder beside it, `….unfinished`, which the next one removes. Reads and writes all tables twice. The
+        copy has no byte of what was erased before, whether or not the store was compacted.
 
         Args:
             target: a folder that doesn't exist yet.

@@ -124,6 +124,17 @@ def test_the_command_backs_up_what_another_process_writes(
     checked(target)
 
 
+def test_what_was_erased_before_is_in_no_byte_of_a_backup(lived: Path, tmp_path: Path) -> None:
+    """Proves: STORE-6, OPS-8."""
+    with opened(lived) as store:
+        store.upsert([fact(f"z{number}", f"Zanzibar {number} pays quokkaberry.") for number in range(300)])
+        store.delete([f"z{number}" for number in range(300)])
+        store.maintenance.backup(tmp_path / "copy")
+        assert b"quokkaberri" in (lived / "sidecar.sqlite3-wal").read_bytes()
+    assert b"quokkaberr" not in (tmp_path / "copy" / "sidecar.sqlite3").read_bytes()
+    assert verify_folder(tmp_path / "copy").sound
+
+
 def test_a_target_that_exists_and_postgresql_are_errors(
     lived: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
