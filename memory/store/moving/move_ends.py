@@ -105,7 +105,7 @@ def _target_file(path: Path) -> Iterator[Path]:
     opening.check_path(path, create=True, read_only=False)
     with suppress(FileExistsError):
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except PermissionError as error:
             raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
     with _lock(path):

@@ -213,7 +213,7 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
 
 def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> OpenStoreFiles:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise StoreReadOnlyError(f"{path}: the folder can't be written; open it {HOW_TO_READ_ONLY}")
         lock = WriterLock(path)

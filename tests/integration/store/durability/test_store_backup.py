@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from recall_loop import retrieve
 from recall_loop.cli.main import main
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.files.store_files import WriterLock
+from recall_loop.memory.store.moving.move_store import move_store
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnavailableError
@@ -122,6 +124,21 @@ def test_the_command_backs_up_what_another_process_writes(
     assert sorted(file.name for file in target.parent.iterdir()) == ["monday"]
     assert sorted(file.name for file in target.iterdir()) == ["sidecar.sqlite3", "writer.lock"]
     checked(target)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no such permissions there")
+def test_only_its_owner_can_read_a_new_store_s_folder_and_copies_of_it(tmp_path: Path) -> None:
+    """An existing folder keeps its permissions, and a backup has those of its original. Proves: OPS-8."""
+    new, shared = tmp_path / "below" / "new", tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o750)
+    for folder, mode in ((new, 0o700), (shared, 0o750)):
+        copy, moved = folder.with_name("copy"), folder.with_name("moved")
+        with opened(folder) as store:
+            store.upsert([fact("a")])
+            store.maintenance.backup(copy)
+        move_store(folder, moved, embedder=WordHashEmbedder())
+        assert [path.stat().st_mode & 0o777 for path in (folder, copy, moved)] == [mode, mode, 0o700]
 
 
 def test_what_was_erased_before_is_in_no_byte_of_a_backup(lived: Path, tmp_path: Path) -> None:
