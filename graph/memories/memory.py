@@ -245,9 +245,9 @@ class Memory(MemoryReading):
         conversation_id: str | None = None,
         tenant: str | None = None,
     ) -> bool:
-        """Delete a record with its versions; return whether one with this id was in the given scope."""
+        """Delete a record with its versions, expired or not; return whether one with this id was in the given scope."""
         reach = self._scope(user_id, agent_id, conversation_id, tenant)
-        if self._held(record_id, reach) is None:
+        if self._held(record_id, reach) is None and record_id not in self.store.expired_ids(reach):
             return False
         return self.store.delete([record_id], tenant=reach.tenant) > 0
 

@@ -107,8 +107,9 @@ def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgres
 
 
 def _erase_ids(context: ToolContext, ids: list[str]) -> ToolResult[EraseResult]:
-    reached = {record.id for record in context.store.get(ids, scope=context.write_scope)}
-    erased = context.store.delete([name for name in ids if name in reached], tenant=context.scope.tenant)
+    store, scope = context.store, context.write_scope
+    reached = {record.id for record in store.get(ids, scope=scope)} | set(store.expired_ids(scope))
+    erased = store.delete([name for name in ids if name in reached], tenant=scope.tenant)
     missing = [name for name in ids if name not in reached]
     words = f"; not found: {', '.join(missing)}" if missing else ""
     return ToolResult(f"Erased {format_count(erased, 'record')}{words}.", EraseResult(erased=erased, missing=missing))

@@ -297,6 +297,17 @@ async def test_a_memory_is_changed_and_its_history_told(served):
         await writer.call_tool("erase", {"ids": [name]})
 
 
+async def test_a_memory_that_has_expired_but_was_not_swept_is_erased_like_another(served):
+    """Proves: LIVE-7, STORE-6, OPS-6."""
+    async with client_of(served, "write") as writer, client_of(served, "other") as other:
+        (name,) = data(await writer.call_tool("add", {"text": "The regal is hired."}))["ids"]
+        await writer.call_tool("update", {"id": name, "changes": {"expires_at": "2001-01-01T00:00:00Z"}})
+        assert fault(await writer.call_tool("history", {"id": name}))["field"] == "id"
+        assert data(await other.call_tool("erase", {"ids": [name]})) == {"erased": 0, "missing": [name]}
+        assert data(await writer.call_tool("erase", {"ids": [name]})) == {"erased": 1, "missing": []}
+        assert data(await writer.call_tool("erase", {"ids": [name]})) == {"erased": 0, "missing": [name]}
+
+
 async def test_a_page_shows_the_beginning_of_long_memories_and_what_has_ended(served):
     """A pasted log doesn't fill a model's window. Proves: OPS-6."""
     records = [{"text": "gull " * 9000}, {"text": "The gull is tame.", "kind": "fact", "created_at": "2024-05-01"}]

@@ -290,6 +290,14 @@ def test_updates_fields_and_lists_the_history(memory):
         memory.update(name, text="another tenant's")
 
 
+def test_a_record_that_has_expired_but_was_not_swept_is_deleted_like_another(memory):
+    """Proves: API-1, LIVE-7, STORE-6."""
+    memory.store.upsert([{"id": "m", "text": "Mine.", "user_id": "ann", "expires_at": "2001-01-01T00:00:00Z"}])
+    assert memory.get("m") is None and not memory.delete("m", user_id="bo")
+    assert memory.delete("m", user_id="ann") and not memory.delete("m", user_id="ann")
+    assert memory.store.expired_ids(Scope()) == []
+
+
 def test_the_history_of_a_record_shows_nothing_from_when_it_was_another_users(memory):
     """Proves: API-3, STORE-3."""
     for user, text in (("ann", "Ann's."), ("ann", "Ann's again."), ("bo", "Bo's."), ("bo", "Bo's again.")):
