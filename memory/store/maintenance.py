@@ -193,10 +193,11 @@ class Maintenance:
     def compact(self, *, progress: ProgressCallback | None = None) -> None:
         """Rewrite all files without the deleted records, so that no erased byte stays behind (STORE-6).
 
-        Damaged sidecars that were kept aside are removed: they hold records that have been erased since. A new
-        generation starts. A crash at any point loses nothing; repeating the call finishes it. Records that this
-        process has erased may still be in its memory, of which Chroma writes parts when it begins a new
-        index: closing the store clears them, so close it once after compacting.
+        Damaged sidecars that were kept aside are removed, as is Chroma's folder once a server has the vectors: they
+        hold records that have been erased since. A new generation starts. A crash at any point loses nothing;
+        repeating the call finishes it. Records that this process has erased may still be in its memory, of which
+        Chroma writes parts when it begins a new index: closing the store clears them, so close it once after
+        compacting.
 
         Raises:
             StoreUnavailableError: Chroma or SQLite fails, or a reader keeps old pages alive.
@@ -209,7 +210,7 @@ class Maintenance:
             if session.files.path is not None or isinstance(session.files, OpenSchema):
                 session.database.compact()
             if session.files.path is not None:
-                rebuilding.remove_leftovers(session.files.path)
+                rebuilding.remove_leftovers(session.files.path, on_server=self.url is not None)
             session.connection.rebuild(progress)
 
     def backup(self, target: str | Path) -> VerificationReport:

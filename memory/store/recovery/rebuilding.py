@@ -18,6 +18,7 @@ from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.encoding.indexing import index_terms
 from recall_loop.memory.store.files.store_files import (
     ASIDE_FOLDER,
+    CHROMA_FOLDER,
     DATABASE_ENDINGS,
     OLD_FOLDER,
     SIDECAR_BUILDING_FILE,
@@ -131,12 +132,13 @@ def start_new_generation(database: Database) -> None:
         set_meta(connection, {"generation": uuid.uuid4().hex})
 
 
-def remove_leftovers(store: Path) -> None:
-    """Remove damaged sidecars that were kept aside, and what crashes have left."""
+def remove_leftovers(store: Path, *, on_server: bool) -> None:
+    """Remove damaged sidecars that were kept aside, what crashes left, and Chroma's folder if a server took over."""
     for file in quarantined_sidecars(store):
         file.unlink()
     remove_building(store / SIDECAR_BUILDING_FILE)
-    for folder in (store / OLD_FOLDER, *store.glob(f"{ASIDE_FOLDER}*")):
+    unused = (OLD_FOLDER, CHROMA_FOLDER) if on_server else (OLD_FOLDER,)
+    for folder in (*(store / name for name in unused), *store.glob(f"{ASIDE_FOLDER}*")):
         chroma_files.remove_path(folder)
 
 

@@ -214,6 +214,22 @@ def test_another_server_is_refused_and_moving_is_possible(server: ChromaProcess,
         healed(store, 2)
 
 
+def test_compaction_removes_what_a_store_on_a_server_once_kept_in_its_folder(
+    server: ChromaProcess, tmp_path: Path
+) -> None:
+    """Proves: STORE-6."""
+    with opened(tmp_path) as store:
+        store.upsert([turn(1), {**turn(2), "text": "Zanzibar"}])
+    with opened(tmp_path, server.url, move=True) as store:
+        store.delete(["m2"])
+        assert b"Zanzibar" in (tmp_path / "chroma" / "chroma.sqlite3").read_bytes()
+        store.maintenance.compact()
+        healed(store, 1)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["server.json", "sidecar.sqlite3", "writer.lock"]
+    with opened(tmp_path) as store:
+        healed(store, 1)
+
+
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:8000", "ftp://h", "http://h:0", "http://h:x", "http://u@h", "http://h/p"]
 )
