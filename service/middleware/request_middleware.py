@@ -6,6 +6,7 @@ import asyncio
 import math
 import secrets
 import time
+from collections.abc import Iterable
 
 from opentelemetry import trace
 from starlette.datastructures import Headers
@@ -170,7 +171,7 @@ class BodyLimitMiddleware:
 
 
 class _ResponseSender:
-    """A response on its way: it gets the request's id, and an error that isn't a problem document becomes one.
+    """A response on its way: it gets the request's id, no cache may keep it, and an error becomes a problem document.
 
     With `json_errors` an error that is JSON stays as it is: MCP defines its own errors.
     """
@@ -195,10 +196,13 @@ class _ResponseSender:
         if self.status >= 400 and not media.startswith(self._own):
             self._replaced = True
             response = problem_response(problem_from_status(self.status), self._request_id)
-            await self._send({**message, "headers": [*response.raw_headers, self._id()]})
+            await self._send({**message, "headers": self._completed(response.raw_headers)})
             await self._send({"type": "http.response.body", "body": response.body})
             return
-        await self._send({**message, "headers": [*headers, self._id()]})
+        await self._send({**message, "headers": self._completed(headers)})
 
-    def _id(self) -> tuple[bytes, bytes]:
-        return b"x-request-id", self._request_id.encode()
+    def _completed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        found = [*headers, (b"x-request-id", self._request_id.encode())]
+        if not any(name.lower() == b"cache-control" for name, _ in found):
+            found.append((b"cache-control", b"no-store"))  # memories erased here would live on in a client's cache
+        return found

@@ -198,7 +198,7 @@ class BulkResponse(Response):
         self.status_code = 200
         self.background = None
         self._upload = upload
-        self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no"})
+        self.init_headers({"x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send; the upload reads the body, so nothing else may call `receive`."""

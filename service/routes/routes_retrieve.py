@@ -136,8 +136,7 @@ async def stream_retrieval(request: Request, body: RetrieveDep, caller: CallerDe
     """
     service = service_of(request)
     events = _events(service, body.request_of(caller), current_executor(), request.state.request_id)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 async def _events(

@@ -172,6 +172,17 @@ def test_an_export_works_in_the_threads_of_the_service(client, monkeypatch):
     assert seen == {"recall-loop-service"}
 
 
+def test_no_cache_may_keep_what_the_service_answers(client):
+    """What is erased in the store would live on there. Proves: STORE-6, OPS-1."""
+    client.put("/api/memory/records/kept", json={"kind": "message", "text": "The ferry leaves at nine."})
+    question = {"messages": [{"content": "When does the ferry leave?"}]}
+    answers = [client.get(f"/api/memory/{path}") for path in ("records", "records/kept", "export", "records/nobody")]
+    answers += [client.post(f"/api/memory/retrieve{way}", json=question) for way in ("", "/stream")]
+    answers += [client.post("/api/memory/search", json={"query": "ferry"}), client.get("/nowhere")]
+    assert {answer.headers.get("cache-control") for answer in answers} == {"no-store"}
+    assert client.get("/").headers["cache-control"] == "no-cache"
+
+
 def test_a_batch_reports_on_each_record(client):
     """Proves: STORE-2."""
     records = [{**FACT, "id": "f-1"}, {**FACT, "id": "f-2", "text": ""}, {**FACT, "id": "f-3", "tenant": "another"}]
