@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.nodes.runtime.bindings import check_bindings
-from recall_loop.policy.confidence.asked_values import holds_asked_kind
+from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.evidence.statements import (
@@ -131,8 +131,9 @@ class RunContext:
             entries, question = state["evidence_pool"].values(), self.question
             self._update_asked_person(entries)
             people = question.name_terms if question.listed else None
+            answers = self._answers if asks_for_kind(question) and question.listed is None else None
             ranked = rank_entries(
-                entries, self.settings, self.reference_time, question.text, question.event_times, people
+                entries, self.settings, self.reference_time, question.text, question.event_times, people, answers
             )
             least = self.settings.novelty_min_similarity
             ranked = put_statements_first(ranked, self.states, self.supported_facets, least)

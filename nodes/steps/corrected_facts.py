@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.confidence.asked_values import holds_asked_kind
-from recall_loop.policy.confidence.told_properties import property_of
+from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind
 from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_renewal_first
 from recall_loop.policy.evidence.later_statements import Matter
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -41,9 +40,8 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
 
 
 def _matter(run: RunContext, rarity: Rarity) -> Matter:
-    asks_kind = run.question.asked is not None or property_of(run.question) is not None
     holds_kind = partial(holds_asked_kind, run.question)
-    return Matter(question_terms(run.question.text), asks_kind, run.is_evidence, holds_kind, rarity)
+    return Matter(question_terms(run.question.text), asks_for_kind(run.question), run.is_evidence, holds_kind, rarity)
 
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:

@@ -74,6 +74,11 @@ def may_answer(
     return [] if missed and subject and not any(is_about(subject, item.entry) for item in kept) else kept
 
 
+def asks_for_kind(question: AnalysedQuestion) -> bool:
+    """Tell whether a question asks for a time, a number, a name or a property."""
+    return question.asked is not None or property_of(question) is not None
+
+
 def holds_asked_kind(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     """Tell whether a record has a time, a number, a name, or words for the property, if a question asks for one."""
     wanted = property_of(question)

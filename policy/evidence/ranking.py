@@ -1,7 +1,7 @@
 """The final ranking over all iterations (RANK-3 to RANK-5).
 
-score = (relevance + reply + reference + time + teller + member + novelty + recency + diversity + evidence) / (1 + the
-weights), in [0,1], where
+score = (relevance + reply + reference + time + teller + member + novelty + recency + diversity + evidence - lacking) /
+(1 + the weights), in [0,1], where
 
 - reply: its weight × the relevance of the preceding turn, if that turn is in the pool and asks something: an answer
   seldom repeats the words of its question. A turn of an assistant or a tool gets none: people tell of themselves in
@@ -11,6 +11,8 @@ weights), in [0,1], where
 - teller: its weight for a turn of the expected speaker (`policy.question.speaker_hint`);
 - member: its weight × how well the record fits as a member of the list that the question asks for
   (`policy.evidence.members`); only such questions have it;
+- lacking: its weight for a record without the kind of answer that the question asks for (a time, a number, a name, a
+  property); only questions that ask for one have it, and it isn't among the weights of the divisor;
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) if the record has a time;
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
@@ -81,6 +83,7 @@ class RankingContext:
         turns: relevance of each message that asks something, by its line as windows hold it.
         titles: relevance of the best reference to a titled entry, by key.
         people: stems of the names in a question for a list; None where it asks for no list.
+        answers: tells whether a record has the kind of answer that is asked for; None where none is.
     """
 
     times: Sequence[TimeExpression] = ()
@@ -88,6 +91,7 @@ class RankingContext:
     turns: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, float] = field(default_factory=dict)
     people: frozenset[str] | None = None
+    answers: Callable[[PoolEntry], bool] | None = None
 
 
 def rank_entries(
@@ -97,6 +101,7 @@ def rank_entries(
     question: str = "",
     times: Sequence[TimeExpression] = (),
     people: frozenset[str] | None = None,
+    answers: Callable[[PoolEntry], bool] | None = None,
 ) -> list[RankedEntry]:
     """Return all entries, best first; ties are broken by record id.
 
@@ -107,6 +112,7 @@ def rank_entries(
         question: the text of the question.
         times: times in which the question places its event.
         people: stems of the names in a question for a list; None where it asks for no list.
+        answers: tells whether a record has the kind of answer that the question asks for; None where it asks for none.
     """
     pool = list(entries)
     context = RankingContext(
@@ -115,6 +121,7 @@ def rank_entries(
         _asking_turns(pool) if settings.rank_reply_weight else {},
         title_references(pool, question) if settings.rank_reference_weight else {},
         people if settings.rank_member_weight else None,
+        answers if settings.rank_lacking_weight else None,
     )
     highest = _max_sum(settings) + (settings.rank_member_weight if context.people is not None else 0.0)
     scored = [_score_entry(entry, settings, reference, highest, context) for entry in pool]
@@ -134,6 +141,7 @@ def _score_entry(
         "time": settings.rank_time_weight * time_fit(entry, context.times),
         "teller": settings.rank_teller_weight if said_by_expected else 0.0,
         **_member_component(entry, settings, context),
+        **_lacking_component(entry, settings, context),
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _diminishing_gain(queries),
@@ -147,6 +155,12 @@ def _member_component(entry: PoolEntry, settings: Settings, context: RankingCont
     if context.people is None:
         return {}
     return {"member": settings.rank_member_weight * member_fit(entry, context.people, context.speaker)}
+
+
+def _lacking_component(entry: PoolEntry, settings: Settings, context: RankingContext) -> dict[str, float]:
+    if context.answers is None or context.answers(entry):
+        return {}
+    return {"lacking": -settings.rank_lacking_weight}
 
 
 def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:

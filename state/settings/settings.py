@@ -172,6 +172,9 @@ class Settings(BaseSettings):
     rank_member_weight: UnitFloat = Field(
         0.2, description="Bonus for another member of the list that the question asks for (PIECES-1)."
     )
+    rank_lacking_weight: UnitFloat = Field(
+        0.1, description="Penalty for a record without the kind of answer that the question asks for (RANK-3)."
+    )
     rank_novelty_weight: UnitFloat = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: UnitFloat = Field(0.01, description="Bonus for recent records (RANK-3).")
     rank_recency_half_life_days: FiniteFloat = Field(

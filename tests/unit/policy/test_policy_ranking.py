@@ -189,6 +189,17 @@ def test_the_weights_come_from_the_settings():
     assert score(entry("a", 0.5, sources=9, queries=9, iteration=2, days=0), none) == 0.5
 
 
+def test_what_lacks_the_kind_of_answer_falls_behind_and_only_it():
+    """Proves: RANK-3."""
+    pool = [entry("near", relevance=0.5), entry("dated", relevance=0.48), entry("far", relevance=0.2)]
+    plain = {item.id: item.score for item in rank_entries(pool, SETTINGS, NOW)}
+    ranked = rank_entries(pool, SETTINGS, NOW, answers=lambda each: each["record"]["id"] == "dated")
+    assert [item.id for item in ranked] == ["dated", "near", "far"]
+    assert ranked[0].score == plain["dated"] and "lacking" not in ranked[0].components
+    assert ranked[1].components["lacking"] == -SETTINGS.rank_lacking_weight
+    assert ranked[1].score == pytest.approx(plain["near"] - SETTINGS.rank_lacking_weight / 1.42, abs=1e-5)
+
+
 def test_recency_halves_with_the_half_life():
     """Proves: RANK-3."""
     settings = Settings(rank_recency_half_life_days=30.0, rank_recency_weight=1.0)

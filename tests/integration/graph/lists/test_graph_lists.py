@@ -126,3 +126,11 @@ def test_no_list_no_further_members(world):
     sources = {outcome["source"] for outcome in result.metadata["trace"]["query_results"]}
     assert sources.isdisjoint({QuerySource.STATEMENT, QuerySource.MEMBER})
     assert "member" not in result.facts[0].debug["components"]
+
+
+def test_only_a_single_answer_may_lack_its_kind(world):
+    """What lacks a time is ranked lower for "when", and nothing is for a list. Proves: RANK-3, PIECES-1."""
+    when = {fact.text: fact.debug["components"] for fact in ask(world, "When did Kevin pass the exam?").facts}
+    lacking = {text for text, components in when.items() if "lacking" in components}
+    assert SPORTS["karate"] not in lacking and len(lacking) > len(when) / 2
+    assert not any("lacking" in fact.debug["components"] for fact in ask(world, QUESTION).facts)
