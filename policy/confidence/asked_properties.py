@@ -21,7 +21,7 @@ from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.text.gloss.glosses import english_of
 from recall_loop.text.time.time_expressions import parse_times, says_when, without_dates, without_times
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.languages import ENGLISH, JAPANESE
 from recall_loop.text.words.tokens import words_in_order
 
 LONGEST_TELLING = 400
@@ -54,6 +54,7 @@ _WITH_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
 _NUMBERED = frozenset({AskedProperty.PHONE, AskedProperty.ADDRESS})
 # Patterns that those of all languages share, by the name that stands in braces for them.
 _SHARED = ("breed", "measure", "hour")
+_OWNER = re.compile("([^\\W\\d_\u3041-\u309f]+)(?:さん|ちゃん|くん)?の$")
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -151,6 +152,14 @@ def _occupations() -> frozenset[str]:
 
 def _has_date(text: str) -> bool:
     return any(any(map(str.isdigit, time.text)) for time in parse_times(text, _ANY_TIME))
+
+
+def owner_before(wanted: AskedProperty, text: str, language: str) -> str:
+    """Return the word before "no" and the first word for a property in a Japanese text ("Naoko no"), else ""."""
+    folded = fold(text)
+    found = _pattern(language, wanted, "asked").search(folded) if language == JAPANESE else None
+    owner = _OWNER.search(folded, 0, found.start()) if found else None
+    return owner[1] if owner else ""
 
 
 def is_word_of(wanted: AskedProperty, word: str, language: str) -> bool:

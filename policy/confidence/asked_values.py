@@ -38,7 +38,7 @@ from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
 # In these languages a name is told by its capital.
-_CAPITALISED = frozenset({"en", "de", "es", "fr", "it", "pt", "ru"})
+_CAPITALISED = frozenset({"en", "de", "es", "fr", "it", "pt", "nl", "ru"})
 _SHORT_REPLY = 6
 # Numbers of so many digits may count things; a longer one before a word of the question is its price ("900 rent").
 _SMALL_DIGITS = 2

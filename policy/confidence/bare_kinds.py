@@ -18,7 +18,7 @@ from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.time.time_expressions import without_times
-from recall_loop.text.words.languages import CHINESE, GERMAN, stop_words
+from recall_loop.text.words.languages import GERMAN, WITHOUT_BLANKS, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import stems, text_language, words
 
@@ -31,10 +31,10 @@ _OPENING = 2
 def leaves_open_which(question: AnalysedQuestion, text: str) -> bool:
     """Tell whether a text mentions the thing that a question asks about ("which school?") and not which it is.
 
-    Chinese, which has neither articles nor capitals, is never taken to.
+    Chinese and Japanese, which have neither articles nor capitals, are never taken to.
     """
     language = question.language
-    noun = asked_noun(question.text, language) if question.asked is None and language != CHINESE else None
+    noun = asked_noun(question.text, language) if question.asked is None and language not in WITHOUT_BLANKS else None
     if noun is None or text_language(text) != language or question.kind.stems_if_mentioned(text):
         return False
     wanted, told = stem(noun, language), sentences_of(without_times(text))

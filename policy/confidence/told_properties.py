@@ -17,6 +17,7 @@ from recall_loop.policy.confidence.asked_properties import (
     find_bare_ages,
     find_told,
     is_word_of,
+    owner_before,
     tells,
 )
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
@@ -29,8 +30,9 @@ from recall_loop.text.names.introductions import asked_own_name, tells_own_name
 from recall_loop.text.names.name_spans import TITLES
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.person_words import person_stem, person_words
+from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE
+from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
@@ -85,7 +87,7 @@ def is_about(subject: frozenset[str], entry: PoolEntry) -> bool:
     if not subject.isdisjoint(entry_terms(entry)):
         return True
     text = entry["record"]["text"]
-    if text_language(text) == CHINESE and any(len(term) > 1 and term in text for term in subject):
+    if text_language(text) in WITHOUT_BLANKS and any(len(term) > 1 and term in text for term in subject):
         return True  # no blanks tell its words apart, so that a rare name may be taken for part of one
     known = person_words().get(text_language(text))
     refers = known is None or not known.third.isdisjoint(words(text))
@@ -112,7 +114,10 @@ def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -
         for item in items
         if item.entry["record"].get("source_ids")
         or (
-            anywhere and not _is_relatives(wanted, subject, item.entry) and tells_anywhere(wanted, question, item.entry)
+            anywhere
+            and not _is_relatives(wanted, subject, item.entry)
+            and not _is_anothers(wanted, question, item.entry)
+            and tells_anywhere(wanted, question, item.entry)
         )
         or (item.id in about and _tells_of(wanted, question, subject, item.entry))
         or _names_for(wanted, question, item.entry)
@@ -124,6 +129,14 @@ def _is_relatives(wanted: AskedProperty, subject: Set[str], entry: PoolEntry) ->
     """Tell whether a record tells of a relative where somebody else is asked about ("my landlord's number")."""
     text = entry["record"]["text"]
     return wanted in _PERSONAL and bool(subject) and bool(mentioned_relatives(text, text_language(text)) - {None})
+
+
+def _is_anothers(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record tells it of an owner who is neither its speaker nor in the question; in Japanese only."""
+    text = entry["record"]["text"]
+    owner = owner_before(wanted, text, text_language(text)) if wanted in _PERSONAL else ""
+    known = bool(owner) and (owner in fold(question.text) or owner in shared_words("possessives"))
+    return bool(owner) and not known and not says_when(owner)
 
 
 def tells_anywhere(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
@@ -138,6 +151,8 @@ def _bearer_of(question: AnalysedQuestion, wanted: AskedProperty) -> frozenset[s
     """
     language, named = question.language, question.name_terms
     asked = [word for word in content_words(question.text) if not is_word_of(wanted, word, language)]
+    owner = owner_before(wanted, question.text, language)
+    asked = [owner] if owner in asked else asked
     things = {stem(word, language) for word in asked} - named
     whose = asked_of(question)
     if things and (wanted is AskedProperty.NAME or not whose):
@@ -154,7 +169,7 @@ def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEnt
     language = text_language(text)
     if wanted is not AskedProperty.NAME or not tells(wanted, text, language) or whose.isdisjoint(stems(text, language)):
         return False
-    return text.islower() or language == CHINESE or _has_new_name(text, question)
+    return text.islower() or language in WITHOUT_BLANKS or _has_new_name(text, question)
 
 
 def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
@@ -243,8 +258,8 @@ def _mentions(sentence: str, subject: Set[str], language: str) -> Iterator[tuple
 
 
 def _other_names(sentence: str, language: str) -> frozenset[str]:
-    """Return the first words of names that are no places'; none in Chinese, which has no capitals."""
-    if language == CHINESE or language not in person_words():
+    """Return the first words of names that are no places'; none in languages without capitals."""
+    if language in WITHOUT_BLANKS or language not in person_words():
         return frozenset()
     found, before = words(sentence), place_words(language)
     names = (words(name)[:1] for name in find_entities(sentence))
@@ -263,7 +278,7 @@ def _tells_in(wanted: AskedProperty, text: str, question: AnalysedQuestion) -> b
     told = any(tells(wanted, text, each) for each in {question.language, language})
     if wanted is not AskedProperty.NAME:
         return told
-    if text.islower() or language == CHINESE or language not in person_words():
+    if text.islower() or language in WITHOUT_BLANKS or language not in person_words():
         return told or _has_new_name(text, question)
     return _has_new_name(text, question)
 

@@ -1,4 +1,4 @@
-"""The words that mark a change, in eight languages (`change_markers.json`): function words, marks, topics, the past."""
+"""The words that mark a change, by language (`change_markers.json`): function words, marks, topics, the past."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
 
 MARKS = ("change", "later", "now", "over", "instead")
 _NEGATABLE = ("change", "over")
@@ -111,7 +111,7 @@ def place_words(language: str) -> frozenset[str]:
 
 @cache
 def having_words(language: str) -> frozenset[str]:
-    """Return the forms of a language's verb "have"; Russian and Chinese have none here."""
+    """Return the forms of a language's verb "have"; Russian, Chinese and Japanese have none here."""
     return frozenset(fold(_lists()[language].get("having", "")).split())
 
 
@@ -129,14 +129,14 @@ def date_words(language: str) -> frozenset[str]:
 
 @cache
 def _patterns(language: str) -> dict[str, re.Pattern[str]]:
-    spaced = language != "zh"
+    spaced = language not in WITHOUT_BLANKS
     return {kind: re.compile("|".join(_alternatives(_lists()[language][kind], spaced))) for kind in MARKS}
 
 
 @cache
 def past_pattern(language: str) -> re.Pattern[str]:
     """Return the pattern of a question about the past."""
-    return re.compile("|".join(_alternatives(_lists()[language]["past"], language != "zh")))
+    return re.compile("|".join(_alternatives(_lists()[language]["past"], language not in WITHOUT_BLANKS)))
 
 
 def is_negated_at(folded: str, at: int, language: str) -> bool:
@@ -147,7 +147,7 @@ def is_negated_at(folded: str, at: int, language: str) -> bool:
 @cache
 def _negation(language: str) -> re.Pattern[str]:
     """Return a pattern that ends in a negation, or in a negation and a further word."""
-    spaced = language != "zh"
+    spaced = language not in WITHOUT_BLANKS
     words = "|".join(_alternatives(_lists()[language]["negations"], spaced))
     return re.compile(rf"(?:{words})['\s]\s*(?:[\w']+\s+)?$" if spaced else rf"(?:{words})$")
 
@@ -163,7 +163,7 @@ def find_topics(folded: str, language: str) -> Iterator[str]:
 
 @cache
 def _topic_patterns(language: str) -> dict[str, re.Pattern[str]]:
-    spaced = language != "zh"
+    spaced = language not in WITHOUT_BLANKS
     topics = _lists()[language]["topics"].items()
     return {name: re.compile("|".join(_alternatives(listed, spaced))) for name, listed in topics}
 
@@ -175,7 +175,7 @@ def prices_in(folded: str, language: str) -> frozenset[str]:
 
 @cache
 def _price_patterns(language: str) -> dict[str, re.Pattern[str]]:
-    spaced, kinds = language != "zh", _lists()[language]["prices"].items()
+    spaced, kinds = language not in WITHOUT_BLANKS, _lists()[language]["prices"].items()
     return {name: re.compile("|".join(_alternatives(listed, spaced))) for name, listed in kinds}
 
 

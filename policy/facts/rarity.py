@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from functools import cached_property
 
 from recall_loop.policy.facts.wording import Statement
-from recall_loop.text.words.languages import CHINESE
+from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.verb_forms import event_stems
 
 # So many unseen records are added, so that in a small memory all words count nearly alike.
@@ -55,7 +55,7 @@ def affects_same_property(older: Statement, newer: Statement, question: frozense
     Volvo", but ends it, since that statement is about the speaker and not about the Volvo.
     """
     shared = older.terms & newer.terms
-    if older.topics & newer.topics or CHINESE in {older.language, newer.language}:
+    if older.topics & newer.topics or not WITHOUT_BLANKS.isdisjoint((older.language, newer.language)):
         return True
     if len(shared & question) > 1 or not all(map(rarity.is_frequent, shared)) or _go_on_alike(older, newer, shared):
         return True

@@ -12,7 +12,7 @@ from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.time.time_expressions import says_when
-from recall_loop.text.words.languages import CHINESE
+from recall_loop.text.words.languages import WITHOUT_BLANKS
 
 MAX_WORDS = 40
 """Most words of the statements that are compared; longer ones correct nothing."""
@@ -147,7 +147,9 @@ def has_frame(older: Statement, newer: Statement) -> bool:
     """
     start = next((at for at, (_, term) in enumerate(newer.ordered) if term in newer.terms), 0)
     after = {term for _, term in newer.ordered[start + 1 :]}
-    return newer.language == CHINESE or bool(after.intersection(older.stems)) or bool(newer.numbers or newer.dates)
+    return (
+        newer.language in WITHOUT_BLANKS or bool(after.intersection(older.stems)) or bool(newer.numbers or newer.dates)
+    )
 
 
 def has_other_kind(older: Statement, newer: Statement) -> bool:

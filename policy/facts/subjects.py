@@ -6,6 +6,7 @@ about who made it, and "My brother lives in Paris now" nothing about where my si
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ from recall_loop.policy.facts.statement_similarity import beginning, has_other_k
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
-from recall_loop.text.words.languages import CHINESE, ENGLISH
+from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
 from recall_loop.text.words.tokens import words
 
 _NEAR = 2
@@ -25,11 +26,13 @@ _SEVERAL = 2
 _ONLY_NOW, _ONLY_CHANGE = {"now"}, {"change"}
 _VERB_LAST = "de"
 _NAME, _NAMING = "=name", ("en", "es", "fr", "it", "pt", "ru")
-# Units after numbers in Chinese.
-_UNITS = frozenset("年月日号时点分元块个次岁")
+# Units after numbers in Chinese and Japanese.
+_UNITS = frozenset("年月日号时点分元块个次岁曜時円歳回")
+# Pairs of these are mostly endings.
+_HIRAGANA = re.compile("[\u3041-\u309f]+")
 # Words that precede an owner, and words that follow one.
 _BEFORE_OWNER = tuple([word] for word in ("of", "von", "de", "del", "du", "d", "di", "\u0443"))
-_AFTER_OWNER = (["s"], ["\u7684"])
+_AFTER_OWNER = (["s"], ["\u7684"], ["\u306e"])
 
 
 def same_owner(older: Statement, newer: Statement) -> bool:
@@ -120,8 +123,10 @@ def same_subject_matter(older: Statement, newer: Statement, question: frozenset[
         return False
     persons = _person_terms(older)
     topics = (older.topics & newer.topics) - _topics_of(persons, older)
-    shared = _shared_words(older, newer) if older.language == CHINESE else (older.terms & newer.terms) - older.topics
-    if older.language == CHINESE and not (topics or shared):
+    shared = (
+        _shared_words(older, newer) if older.language in WITHOUT_BLANKS else (older.terms & newer.terms) - older.topics
+    )
+    if older.language in WITHOUT_BLANKS and not (topics or shared):
         return False
     if _asks_about_other_part(older, topics, shared, question):
         return False
@@ -142,11 +147,11 @@ def _marks_on(older: Statement, newer: Statement) -> frozenset[str]:
 def _asks_about_other_part(older: Statement, topics: Set[str], shared: Set[str], question: frozenset[str]) -> bool:
     """Tell whether a change is on one topic, and the question asks only about another part of the older statement.
 
-    "We moved to Rome" changes where I live, but not the cat's name in "I live in Kiel with my cat Mimi". In Chinese
+    "We moved to Rome" changes where I live, but not the cat's name in "I live in Kiel with my cat Mimi". Without blanks
     equal terms may be one character of different words, so the answer is always no.
     """
     asked = question & older.terms
-    if not topics or not asked or older.language == CHINESE or not topics.isdisjoint(question):
+    if not topics or not asked or older.language in WITHOUT_BLANKS or not topics.isdisjoint(question):
         return False
     touching = (_topics_of(frozenset({term}), older) for term in asked)
     return all(map(topics.isdisjoint, touching)) and all(_topics_of(frozenset({term}), older) for term in shared)
@@ -177,24 +182,28 @@ def _named_terms(statement: Statement) -> frozenset[str]:
 
 
 def _shared_words(older: Statement, newer: Statement) -> frozenset[str]:
-    """Return the words that two Chinese statements share: a shared character alone may mean nothing."""
-    first, second = ({*words(each.text)} - function_words(CHINESE) - _UNITS for each in (older, newer))
-    return frozenset(word for word in first & second if not word.isdigit() and word not in newer.mark)
+    """Return the words that two statements without blanks share: a shared character alone may mean nothing."""
+    first, second = ({*words(each.text)} - function_words(each.language) - _UNITS for each in (older, newer))
+    return frozenset(
+        word for word in first & second if not (word.isdigit() or word in newer.mark or _HIRAGANA.fullmatch(word))
+    )
 
 
 def _person_terms(statement: Statement) -> frozenset[str]:
-    """Return the stems of the words for persons in a statement; in Chinese, the words themselves."""
+    """Return the stems of the words for persons in a statement; without blanks, the words themselves."""
     known = person_words().get(statement.language)
     if known is None:
         return frozenset()
-    if statement.language == CHINESE:
-        return frozenset(word for word in words(statement.text) if person_stem(word, CHINESE, known))
+    if statement.language in WITHOUT_BLANKS:
+        return frozenset(word for word in words(statement.text) if person_stem(word, statement.language, known))
     return frozenset(term for word, term in statement.ordered if person_stem(word, statement.language, known))
 
 
 def _topics_of(terms: frozenset[str], statement: Statement) -> frozenset[str]:
     """Return the topics that some words of a statement have by themselves ("husband")."""
-    found = terms if statement.language == CHINESE else {word for word, term in statement.ordered if term in terms}
+    found = (
+        terms if statement.language in WITHOUT_BLANKS else {word for word, term in statement.ordered if term in terms}
+    )
     return frozenset(topic for word in found for topic in find_topics(word, statement.language))
 
 

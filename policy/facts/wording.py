@@ -1,7 +1,7 @@
 """The content of a sentence: its terms, its values, and the marks of a change (LIVE-4).
 
-Word lists of eight languages are in `change_markers.json`. A language is recognised by its script, its
-most frequent words or its letter groups; in any other language only numbers, names and equal wording count.
+Word lists of each known language are in `change_markers.json`. A language is recognised by its script, its most
+frequent words or its letter groups; in any other language only numbers, names and equal wording count.
 """
 
 from __future__ import annotations
@@ -280,13 +280,13 @@ def _clause_end() -> re.Pattern[str]:
 
 
 def is_in_past_tense(question: str) -> bool:
-    """Tell whether a question has a frequent past-tense verb ("did", "was"), in seven languages; Chinese has none."""
+    """Tell whether a question has a frequent past-tense verb ("did", "was"), where verbs have one; Chinese has none."""
     return not shared_words("past_tense").isdisjoint(WORD.findall(fold(question)))
 
 
 @lru_cache(maxsize=1024)
 def asks_about_past(question: str) -> bool:
-    """Tell whether a question asks how things used to be ("before", "used to", "originally"), in eight languages."""
+    """Tell whether a question asks how things used to be ("before", "used to", "originally")."""
     folded = fold(question)
     language = language_of(question, folded)
     return bool(past_pattern(language).search(folded))

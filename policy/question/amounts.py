@@ -21,7 +21,7 @@ _AMOUNT_WORDS = word_set(
     teenager pensioner"""
 )
 # Han numerals have no blanks around them; a single one is part of many other words, unless a unit follows.
-_HAN_UNITS = "个岁次位本条张只台天年周元块件层间套点"
+_HAN_UNITS = "个岁次位本条张只台天年周元块件层间套点歳才円匹つ"
 _DIGIT = re.compile(rf"\d|[一二两三四五六七八九十百千万亿零]{{2}}|[二两三四五六七八九十百千万][{_HAN_UNITS}]")
 
 

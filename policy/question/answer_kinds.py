@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, language_words
+from recall_loop.text.words.languages import WITHOUT_BLANKS, language_words
 from recall_loop.text.words.stop_words import QUESTION_WORDS
 
 # The question word that opens a question may follow a preposition ("in what", "mit wem").
@@ -57,13 +57,13 @@ def _patterns(language: str) -> tuple[tuple[AnswerKind, re.Pattern[str]], ...]:
     """Return the patterns of questions for a number, a date or a person; of two matches at one place, the first."""
     known = language_words().get(language)
     answers = known.answers if known and known.answers else _ENGLISH
-    before = "" if language == CHINESE else r"(?<!\w)"
+    before = "" if language in WITHOUT_BLANKS else r"(?<!\w)"
     return tuple((kind, re.compile(f"{before}(?:{answers[kind]})", re.IGNORECASE)) for kind in _ENGLISH)
 
 
 def _question_words(language: str) -> frozenset[str]:
-    """Return the words that may open a question; none for Chinese, where they may be anywhere and decide nothing."""
-    if language == CHINESE:
+    """Return the words that may open a question; none for languages where they may be anywhere."""
+    if language in WITHOUT_BLANKS:
         return frozenset()
     known = language_words().get(language)
     return known.question if known and known.question else QUESTION_WORDS

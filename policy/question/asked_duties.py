@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from recall_loop.policy.question.asked_kinds import AskedKind
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE
+from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.tokens import stems
 
 # Characters around the matched question in a script without blanks: "我还有…呢？".
@@ -48,7 +48,7 @@ def asked_duty(question: str, phrases: tuple[str, ...], language: str) -> AskedD
     for form in _forms().get(language, ()):
         found = form.asked.search(folded)
         if found and (
-            nouns <= form.padding or (language == CHINESE and len(folded) - len(found[0]) <= _FEW_CHARACTERS)
+            nouns <= form.padding or (language in WITHOUT_BLANKS and len(folded) - len(found[0]) <= _FEW_CHARACTERS)
         ):
             wanted = frozenset(stems(" ".join((form.phrase, *phrases)), language))
             return AskedDuty(form.phrase, AskedKind(wanted, frozenset(), form.statement))

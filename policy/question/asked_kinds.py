@@ -15,7 +15,7 @@ from typing import NamedTuple
 from recall_loop.text.gloss.glosses import english_of
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.kinds import members_of
-from recall_loop.text.words.languages import CHINESE, ENGLISH, language_words, stop_words
+from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS, language_words, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import text_language, words
 
@@ -89,7 +89,7 @@ def _english_stems(text: str) -> frozenset[str]:
 
 def _kinds(phrase: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield the possible kinds in a phrase with their English: known two-word terms first, then single words."""
-    if language == CHINESE:
+    if language in WITHOUT_BLANKS:
         parts = [phrase[:end] for end in range(len(phrase), 0, -1)]
     else:
         parts = [fold(word) for word in phrase.split() if fold(word) not in stop_words(language)]

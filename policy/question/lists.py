@@ -1,8 +1,8 @@
 """Questions that ask for a list: several things of a kind, or every time that something happened (PIECES-1).
 
 The answers to "which sports has Kevin played?", "what has she painted?" and "where have they been?" are spread over
-several records, each with a member. Such questions are recognised by their form, in eight languages: a question word
-with a plural noun, a kind, type or sort of something, a perfect that leaves the time open, or a count.
+several records, each with a member. Such questions are recognised by their form: a question word with a plural
+noun, a kind, type or sort of something, a perfect that leaves the time open, or a count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from recall_loop.text.words.languages import ENGLISH, language_words
+from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS, language_words
 from recall_loop.text.words.stop_words import STOP_WORDS
 from recall_loop.text.words.tokens import content_words, stems, words
 
@@ -77,7 +77,7 @@ def list_request(text: str, language: str = ENGLISH, names: tuple[str, ...] = ()
 
 @cache
 def _foreign_pattern(language: str) -> re.Pattern[str]:
-    before = "" if language == "zh" else r"(?<!\w)"
+    before = "" if language in WITHOUT_BLANKS else r"(?<!\w)"
     return re.compile(f"{before}(?:{language_words()[language].lists})", re.IGNORECASE)
 
 

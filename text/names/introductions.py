@@ -18,15 +18,23 @@ from recall_loop.text.gloss.glosses import english_words, is_listed
 from recall_loop.text.names.name_spans import CALENDAR, HONORIFICS
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, ENGLISH, stop_words
+from recall_loop.text.words.languages import CHINESE, ENGLISH, JAPANESE, WITHOUT_BLANKS, stop_words
 
 # People tell their name in the beginning.
 _READ = 600
 # Up to three words with capitals; in Chinese, which has none, signs up to the end of the clause or a particle.
-_NAME = r"(?P<name>\p{Lu}[\p{L}\p{M}'’-]*\p{L}(?: (?:de |van |von )?\p{Lu}[\p{L}\p{M}'’-]*\p{L}){0,2})(?![\p{L}\p{M}])"
+_NAME = (
+    r"(?P<name>\p{Lu}[\p{L}\p{M}'’-]*\p{L}(?: (?:de |van |von |de[nr] )*\p{Lu}[\p{L}\p{M}'’-]*\p{L}){0,2})"
+    r"(?![\p{L}\p{M}])"
+)
 _SMALL = r"(?P<name>\p{Ll}[\p{Ll}\p{M}'’-]*\p{Ll})(?![\p{L}\p{M}])"
 _SIGNS = (
     r"(?P<name>(?![了他她它你您我人上过个去来打做带把给买帮吃别先不快])[\p{Han}·]{1,6}?)(?=$|[^\p{Han}·]|吧|就|好了|的)"
+)
+# In Japanese the words around it bound a name; the family name may stand before a blank.
+_KANA = (
+    r"(?P<name>[\p{Han}々\p{Katakana}ー・]{1,10}(?:[ \u3000][\p{Han}々\p{Katakana}\p{Hiragana}]{1,6})?"
+    r"|\p{Hiragana}{2,6}?)"
 )
 
 
@@ -68,7 +76,8 @@ class _Words:
 
     @property
     def _names(self) -> tuple[str, str]:
-        return (_SIGNS, _SIGNS) if self.language == CHINESE else (_NAME, _SMALL)
+        unspaced = {CHINESE: _SIGNS, JAPANESE: _KANA}.get(self.language)
+        return (unspaced, unspaced) if unspaced else (_NAME, _SMALL)
 
 
 def _with_name(pattern: str, name: str) -> regex.Pattern[str]:
@@ -110,7 +119,7 @@ def _plain_name(text: str) -> str:
 
 
 def _is_name(name: str, text: str, words: _Words, *, is_told: bool) -> bool:
-    if words.language == CHINESE or name.islower():
+    if words.language in WITHOUT_BLANKS or name.islower():
         return not _is_word(name, words.language)
     if fold(name.split(maxsplit=1)[0]) in CALENDAR | HONORIFICS:
         return False

@@ -1,10 +1,10 @@
 """What the sentences of a text do: tell, ask, request, acknowledge, or say that there is no answer (LIVE-1).
 
-Worked out from marks of punctuation and from `phrases.json`, openers and set phrases of eight languages that all apply
-to every text. A sentence that ends in a question mark may tell something before it asks ("I moved to Bergen, where do
-I register?"): its clauses up to the one that asks are a statement. A question mark behind a tag ("I moved, right?")
-asks nothing, nor does one that only asks to keep something in mind ("Can you remember that I moved?"). Whatever matches
-nothing is a statement.
+Worked out from marks of punctuation and from `phrases.json`, openers and set phrases of several languages that all
+apply to every text. A sentence that ends in a question mark may tell something before it asks ("I moved to Bergen,
+where do I register?"): its clauses up to the one that asks are a statement. A question mark behind a tag ("I moved,
+right?") asks nothing, nor does one that only asks to keep something in mind ("Can you remember that I moved?").
+Whatever matches nothing is a statement.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from recall_loop.state.types import Role, SpeechAct
+from recall_loop.text.words.languages import WITHOUT_BLANKS
 
 READ_CHARACTERS = 20_000
 _QUESTION_MARKS = "?？؟"
 _SENTENCE = re.compile(r"[^.!?。！？؟…\n]*(?:[.!?。！？؟…]+[\"'”’»)\]*]*|\n|$)")
-_CLAUSE = re.compile(r"(?<=[,;:，；：])(?!\d)\s*|\s+[-–—]+\s+|\s+(?=¿)")
+_CLAUSE = re.compile(
+    r"(?<=[,;:，；：])(?!\d)\s*|\s+[-–—]+\s+|\s+(?=¿)"
+    # A Japanese comma separates clauses behind these endings only.
+    r"|(?<=けど、)|(?<=ので、)|(?<=から、)|(?<=のに、)|(?<=たし、)|(?<=です、)|(?<=ます、)|(?<=した、)"
+)
 # A full stop behind these, or inside of a number or a name, ends no sentence.
 _ABBREVIATION = re.compile(
     r"(?:\b(?:dr|mr|mrs|ms|st|prof|vs|etc|e\.g|i\.e|no|nr|bzw|z\.b|d\.h|sr|sra|dra|mme|mlle|approx|jan|feb|apr|aug|sept?"
@@ -30,17 +35,22 @@ _ABBREVIATION = re.compile(
 )
 _LEADING = re.compile(r"^[\s\"'“‘«(\[*\-•>¡]+")
 _JOINING = re.compile(
-    r"^(?:so|and|but|or|then|und|aber|also|oder|y|pero|o|entonces|et|mais|donc|ou|alors|e|ma|allora|mas|então|и|но|а|или)\s+",
+    r"^(?:so|and|but|or|then|und|aber|also|oder|maar|dus|of|y|pero|o|entonces|et|mais|donc|ou|alors|e|ma|allora|mas|então"
+    r"|и|но|а|или)\s+",
     re.IGNORECASE,
 )
 # A clause that goes on with what is to be forgotten, rather than tell something of its own.
-_GOING_ON = re.compile(r"(?:that|and|or|dass|und|oder|que|y|o|et|ou|che|e|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE)
+_GOING_ON = re.compile(
+    r"(?:that|and|or|dass|und|oder|dat|en|of|que|y|o|et|ou|che|e|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE
+)
 _FEWEST_WORDS = 2
 _LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
 _SUBJECT_FOLLOWS = re.compile(
-    r"(?:what|which|when|where|why|how|who|was|wie|wo|wer|wann|quand|comme|où|qui|когда|где|как|что)"
-    r" (?:i|you|he|she|we|they|it|my|our|the|this|that|ich|du|er|sie|wir|je|j|tu|il|elle|on|nous|vous"
+    r"(?:what|which|when|where|why|how|who|was|wie|wo|wer|wann|wat|waar|wanneer|hoe|quand|comme|où"
+    r"|qui|когда|где|как|что)"
+    r" (?:i|you|he|she|we|they|it|my|our|the|this|that|ich|du|er|sie|wir|ik|jij|hij|zij|ze|wij|je|j|tu"
+    r"|il|elle|on|nous|vous"
     r"|я|ты|он|она|мы|вы|они)\b|what an? ",
     re.IGNORECASE,
 )
@@ -96,7 +106,7 @@ def _phrases() -> _Phrases:
         telling=joined("telling"),
         telling_questions=joined("telling_questions"),
         tags=rf"(?:{joined('tags')})\W*$",
-        acknowledgements=rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_han(data)}))+\W*$",
+        acknowledgements=rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_unspaced(data)}))+\W*$",
         non_answers=rf"(?:{joined('non_answers')})\W*$",
         plain_non_answers=rf"(?:{joined('non_answers', 1)})\W*$",
         denied_knowledge="|".join(_denied_knowledge(language) for language in data.values()),
@@ -115,9 +125,9 @@ def _denied_knowledge(language: dict[str, list[str]]) -> str:
     return rf"(?=.*(?:{person})).*(?:{denied})|.*(?:{denied_of_listener}){near}(?:{told})"
 
 
-def _acknowledging_han(data: dict[str, dict[str, list[str]]]) -> str:
-    """Return the acknowledgements of Chinese, whose words no blank ends."""
-    return "|".join(data["zh"]["acknowledgements"])
+def _acknowledging_unspaced(data: dict[str, dict[str, list[str]]]) -> str:
+    """Return the acknowledgements of the languages whose words no blank ends."""
+    return "|".join(phrase for code in sorted(WITHOUT_BLANKS) for phrase in data[code]["acknowledgements"])
 
 
 @lru_cache(maxsize=8192)

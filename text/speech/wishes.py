@@ -15,7 +15,7 @@ _SENTENCE = re.compile(r"[^.!?。！？\n]+")
 
 @lru_cache(maxsize=4096)
 def only_wishes(text: str) -> bool:
-    """Tell whether every sentence of a text states a wish ("I'd love to", "ojalá", "вот бы"), in eight languages."""
+    """Tell whether every sentence of a text states a wish ("I'd love to", "ojalá", "вот бы")."""
     sentences = [part for part in _SENTENCE.findall(_lower(text)) if part.strip()] if len(text) <= _LONGEST else []
     return bool(sentences) and all(_pattern("wish").search(sentence) for sentence in sentences)
 

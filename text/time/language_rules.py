@@ -17,7 +17,7 @@ from typing import Any
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DAY, DateSpan
 from recall_loop.text.time.time_rules import Rule, Rules
-from recall_loop.text.words.languages import LanguageWords, language_words
+from recall_loop.text.words.languages import JAPANESE, LanguageWords, language_words
 
 _UNITS = ("day", "week", "month", "year")
 _YEAR = r"(?P<year>1[5-9]\d\d|20\d\d|21\d\d)"
@@ -47,6 +47,8 @@ def language_rules(language: str) -> Rules:
     if language == "zh":
         return tuple(_chinese_rules())
     words = _words().get(language)
+    if words and language == JAPANESE:
+        return tuple(_japanese_rules(words))
     return tuple(_rules(words, language_words()[language])) if words else ()
 
 
@@ -196,3 +198,36 @@ def _han_unit(match: re.Match[str], reference: datetime) -> DateSpan:
 
 def _han_ago(match: re.Match[str], reference: datetime) -> DateSpan:
     return _unit_span(_HAN_UNITS[match["unit"]], -_han_number(match["count"]), reference)
+
+
+def _japanese_rules(words: Mapping[str, Any]) -> Iterator[tuple[re.Pattern[str], Rule]]:
+    def named(*lists: str) -> str:
+        listed = (name for each in lists for name in words[each])
+        return "|".join(sorted(listed, key=len, reverse=True))
+
+    steps = {name: (unit, step) for unit in ("week", "month", "year") for name, step in words[f"{unit}s"].items()}
+    day, month = r"(?P<day>\d{1,2})日(?!間)", r"(?P<month>\d{1,2})月"
+    year = r"(?:(?P<year>\d{4})年)"
+    weekday = f"(?P<weekday>[{words['weekdays']}])曜日?"
+    yield _han(rf"{year}?{month}{day}"), _han_day
+    yield _han(rf"{year}?{month}(?!前)"), _han_month
+    yield _han(rf"{year}(?!前)"), lambda match, _: dates.year(int(match["year"]))
+    yield _han(named("days")), lambda match, now: dates.day_of(now + words["days"][match[0]] * DAY)
+    yield _han(rf"(?P<step>{named('months')})の?{day}"), partial(_day_of_month, words["months"])
+    yield _han(f"(?:(?P<step>{named('weeks', 'near')})の?)?{weekday}"), partial(_japanese_weekday, words)
+    yield _han(named("weeks", "months", "years")), lambda match, now: _unit_span(*steps[match[0]], now)
+    count = r"(?P<count>\d{1,4}|[一二三四五六七八九十]{1,3})"
+    ago = rf"{count}(?P<unit>{named('units')})(?:ほど|くらい)?前"
+    yield _han(ago), lambda match, now: _unit_span(words["units"][match["unit"]], -_han_number(match["count"]), now)
+
+
+def _day_of_month(months: Mapping[str, int], match: re.Match[str], reference: datetime) -> DateSpan:
+    first = dates.shift(reference.replace(day=1), months[match["step"]], "month")
+    return dates.day(first.year, first.month, int(match["day"]))
+
+
+def _japanese_weekday(words: Mapping[str, Any], match: re.Match[str], reference: datetime) -> DateSpan:
+    weekday, step = words["weekdays"].index(match["weekday"]), match["step"]
+    if step in words["weeks"]:
+        return dates.day_of(dates.week_of(reference).start + words["weeks"][step] * dates.WEEK + weekday * DAY)
+    return _weekday_span(weekday, words["near"].get(step), reference)

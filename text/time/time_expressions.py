@@ -16,7 +16,7 @@ from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.language_rules import language_rules
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
-from recall_loop.text.words.languages import CHINESE, ENGLISH
+from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
 from recall_loop.text.words.tokens import text_language
 
 _READ_CHARACTERS = 2000
@@ -156,7 +156,8 @@ def _lengths() -> re.Pattern[str]:
     """Return the pattern of a unit of time with the word before it, which may be its number."""
     units = _when_forms()["lengths"].replace(" ", "|")
     return re.compile(
-        rf"[^\W_]+\s+(?:{units})\b|[\d一二两三四五六七八九十]+个?(?:小时|分钟|天|晚|周|星期|月|年)", re.IGNORECASE
+        rf"[^\W_]+\s+(?:{units})\b|[\d一二两三四五六七八九十]+个?(?:小时|分钟|天|晚|周|星期|月|年|時間|分間|日間|週間|[かヶカヵ]月|泊)",
+        re.IGNORECASE,
     )
 
 
@@ -167,9 +168,9 @@ def _when_forms() -> Mapping[str, Any]:
 
 @cache
 def _recurring_times() -> re.Pattern[str]:
-    """Return the pattern of the words in `when_words.json`; Chinese ones have no blanks around them."""
+    """Return the pattern of the words in `when_words.json`; some languages have no blanks around them."""
     data = json.loads(files("recall_loop.text.time").joinpath("when_words.json").read_text(encoding="utf-8"))
-    unspaced = "|".join(data.pop("zh").split())
+    unspaced = "|".join(word for code in WITHOUT_BLANKS & data.keys() for word in data.pop(code).split())
     spaced = "|".join(re.escape(word) for listed in data.values() for word in listed.split())
     return re.compile(rf"\b(?:{spaced})\b|{unspaced}", re.IGNORECASE)
 
@@ -183,7 +184,7 @@ def _hours_and_days() -> re.Pattern[str]:
     following = _when_forms()["following"].replace(" ", "|")
     ends = rf"(?![:.]\d)(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{following})\b)"
     forms = (
-        ("" if language == CHINESE else r"(?<![\w.,:])")
+        ("" if language in WITHOUT_BLANKS else r"(?<![\w.,:])")
         + form.replace("#", _hour_or_day(each["hours"])).replace("%", ends)
         for language, each in _when_forms().items()
         if not isinstance(each, str)

@@ -22,7 +22,9 @@ from typing import Any
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
 
-ENGLISH, CHINESE, GERMAN = "en", "zh", "de"
+ENGLISH, CHINESE, GERMAN, JAPANESE = "en", "zh", "de", "ja"
+WITHOUT_BLANKS = frozenset({CHINESE, JAPANESE})
+"""Languages with words here that no blanks separate."""
 # Scripts that are assigned to one language: its words can't be mistaken for another's.
 _SCRIPTS = (
     ("zh", re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")),
@@ -51,6 +53,7 @@ _INVERTED = frozenset("\u00a1\u00bf")
 _NAMING_CHARACTERS = 300
 _VALUE_KINDS = ("date", "number")
 _WORD = re.compile(r"[^\W_]+")
+_HIRAGANA = re.compile("[\u3041-\u309f]{2,}")
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class LanguageWords:
     def from_lists(cls, lists: Mapping[str, Any]) -> LanguageWords:
         """Return the words of one table of `languages.toml`."""
         names = ("question", "asking", "going", "pronouns", "numbers", "amounts", "loans")
-        found: dict[str, Any] = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
-        stop = frozenset(fold(lists["stop"]).split()) | found["question"]
+        found: dict[str, Any] = {name: _indexed(lists.get(name, "")) for name in names}
+        stop = _indexed(lists["stop"]) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))
         patterns = {name: lists.get(name, "") for name in ("naming", "lists", "things")}
         months, weekdays = (tuple(lists.get(name, "").split()) for name in ("months", "weekdays"))
@@ -105,6 +108,13 @@ class LanguageWords:
         """The names of its months and weekdays, folded, if they are plain words."""
         named = (form for names in (*self.months, *self.weekdays) for form in names.split("|"))
         return frozenset(fold(name) for name in named if name.isalpha())
+
+
+def _indexed(listed: str) -> frozenset[str]:
+    """Return listed words, folded, with the pairs of characters that stand for those in hiragana in an index."""
+    found = fold(listed).split()
+    pairs = (word[at : at + 2] for word in found if _HIRAGANA.fullmatch(word) for at in range(len(word) - 1))
+    return frozenset((*found, *pairs))
 
 
 @cache
@@ -159,7 +169,7 @@ def _kind_words(question: str, known: LanguageWords) -> frozenset[str]:
 
 def _applying(language: str) -> list[LanguageWords]:
     known = language_words()
-    always = () if language == "ja" else _UNMISTAKABLE  # Chinese stop words may be content words in Japanese
+    always = () if language == JAPANESE else _UNMISTAKABLE  # Chinese stop words may be content words in Japanese
     return [known[code] for code in dict.fromkeys((*always, language)) if code in known]
 
 
@@ -174,9 +184,11 @@ def language_of(text: str, words: Sequence[str]) -> str:
     foreign = [word for word in sample if not word.isascii()]
     if foreign:
         scripts = Counter(filter(None, (_script(word[0]) for word in foreign)))
+        if scripts[JAPANESE]:  # written in both
+            scripts[JAPANESE] += scripts.pop(CHINESE, 0)
         code, count = max(scripts.items(), key=lambda item: item[1], default=(ENGLISH, 0))
         if 2 * count >= len(sample):
-            return "ja" if scripts["ja"] else code
+            return code
     return _latin_language(text, sample)
 
 

@@ -3,16 +3,18 @@
 Chinese is segmented by a dictionary, with a model for names that it doesn't have; on labelled questions that finds more
 than pairs of characters do (docs/search-internals.md). The others are segmented without one: each pair of neighbouring
 characters is a word, so that any word is found in any sentence. In Japanese, single Han characters are words too, and a
-run of katakana is one word.
+run of katakana is one word. In order, a run of hiragana is split at its particles and endings, which are stop words.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 
 from recall_loop.text.words.folding import MARKS
+from recall_loop.text.words.languages import JAPANESE, language_words
 
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u30a0", "\u30a1-\u30ff\u31f0-\u31ff"
@@ -23,6 +25,8 @@ _PART = re.compile(
 )
 # The dictionary has "my dad" as one word, which "dad" wouldn't match.
 _WHOSE_RELATIVE = re.compile("([我你您他她咱])([爸妈哥姐弟妹爷奶叔舅姨姑嫂])")
+_HIRAGANA_RUN = re.compile(f"[{_HIRAGANA}]+")
+_PARTICLES = "はがをにへともやかのなで"
 _CLUSTER = re.compile(f".[{MARKS}]*", re.DOTALL)
 
 
@@ -60,8 +64,32 @@ def split_words(run: str) -> list[str]:
     """Return the words of a run in order, without overlap; joined, they are the run itself."""
     parts = list(_PART.finditer(run))
     if _KANA.search(run) is not None:
-        return [part.group() for part in parts]
+        return [word for part in parts for word in _japanese_words(part)]
     return [word for part in parts for word in (_chinese_words(part.group()) if part["han"] else [part.group()])]
+
+
+def _japanese_words(part: re.Match[str]) -> list[str]:
+    """Return a part of a run, or the particles and endings in one of hiragana, and what is between them.
+
+    A particle of one character follows another part, or an ending: "\u3082\u3061" is a word.
+    """
+    if not _HIRAGANA_RUN.fullmatch(part.group()):
+        return [part.group()]
+    particle = _particle().match(part.group()) if part.start() else None
+    first = particle.group() if particle else ""
+    return [word for word in (first, *_endings().split(part.group()[len(first) :])) if word]
+
+
+@cache
+def _particle() -> re.Pattern[str]:
+    """Return the pattern of a particle of one character before which no longer stop word begins."""
+    return re.compile(f"(?!{_endings().pattern})[{_PARTICLES}]|[{_PARTICLES}]$")
+
+
+@cache
+def _endings() -> re.Pattern[str]:
+    stop = (word for word in language_words()[JAPANESE].stop if len(word) > 1 and _HIRAGANA_RUN.fullmatch(word))
+    return re.compile(f"({'|'.join(sorted(stop, key=lambda word: (-len(word), word)))})")
 
 
 def _chinese_words(run: str) -> list[str]:

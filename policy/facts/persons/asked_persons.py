@@ -28,7 +28,7 @@ from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
 from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, ENGLISH
+from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stems, text_language, words
@@ -259,8 +259,8 @@ def _belongs_to_another(found: Sequence[str], at: int, asked: AskedPerson, known
     before, after = found[max(at - OWNER_DISTANCE, 0) : at], list(found[at + 1 :])
     if not known.whose.isdisjoint(before):
         return True
-    if asked.language == CHINESE:
-        return any(person_stem(word, CHINESE, known) for word in before if word not in known.of)
+    if asked.language in WITHOUT_BLANKS:
+        return any(person_stem(word, asked.language, known) for word in before if word not in known.of)
     if known.of and after[:1] and after.pop(0) not in known.of:
         return False
     return any(person_stem(word, asked.language, known) for word in after[: OWNER_DISTANCE if known.of else 1])

@@ -1,4 +1,4 @@
-"""How far a question depends on what was said before it, in six languages."""
+"""How far a question depends on what was said before it, in each language."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ def depends(text: str) -> Dependence:
         "Comment s'appelle mon chat ?",
         "Как зовут моего кота?",
         "我的猫叫什么名字？",
+        "Hoe heet mijn kat?",
+        "Waar is de sleutel?",
+        "ジムは何曜日に行ってる?",
     ],
 )
 def test_a_question_that_says_what_it_is_about_depends_on_nothing(text: str) -> None:
@@ -35,7 +38,16 @@ def test_a_question_that_says_what_it_is_about_depends_on_nothing(text: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["Where do I live?", "Wo wohne ich?", "¿Dónde vivo?", "Où est-ce que j'habite ?", "Где я живу?", "我住在哪里？"],
+    [
+        "Where do I live?",
+        "Wo wohne ich?",
+        "¿Dónde vivo?",
+        "Où est-ce que j'habite ?",
+        "Где я живу?",
+        "我住在哪里？",
+        "Waar woon ik?",
+        "私はどこに住んでる?",
+    ],
 )
 def test_what_one_asks_of_oneself_by_a_verb_alone_may_go_on(text: str) -> None:
     """Proves: QUERY-1."""
@@ -67,6 +79,10 @@ def test_what_one_asks_of_oneself_by_a_verb_alone_may_go_on(text: str) -> None:
         "Сколько ей лет?",
         "那我妻子呢？",
         "她多大了？",
+        "En mijn vrouw?",
+        "Hoe oud is ze?",
+        "それはいつ?",
+        "じゃあ、妻は?",
     ],
 )
 def test_a_follow_up_depends_on_what_was_said(text: str) -> None:

@@ -15,6 +15,8 @@ SAID = {
     "ru": ["надо позвонить сантехнику", "молоко кончилось", "купил синий диван", "Инес живёт в Казани"],
     "it": ["devo chiamare l'idraulico", "è finito il latte", "ho comprato il divano blu", "Ines abita a Bari"],
     "pt": ["tenho que ligar pro encanador", "acabou o leite", "comprei o sofá azul", "a Inês mora em Natal"],
+    "nl": ["moet de loodgieter nog bellen", "we hebben melk nodig", "blauwe bank gekocht", "Ines woont in Breda"],
+    "ja": ["水道屋に電話しなきゃ", "牛乳が切れた", "青いソファを買った", "凛は大森に住んでる"],
     "zh": ["还得给水管工打电话", "牛奶没了", "买了蓝色沙发", "姐姐住在西安"],
 }
 
@@ -41,6 +43,10 @@ SAID = {
         ("ru", "Что нужно купить?", 1),
         ("zh", "我要做什么？", 0),
         ("zh", "要买什么？", 1),
+        ("nl", "Wat moet ik nog doen?", 0),
+        ("nl", "Wat moeten we kopen?", 1),
+        ("ja", "何をしなきゃいけない?", 0),
+        ("ja", "何を買えばいい?", 1),
     ],
 )
 def test_a_duty_is_found_by_the_words_that_tell_one(language: str, question: str, first: int) -> None:

@@ -29,6 +29,9 @@ def recalled(question: str, *told: str):
         ("¿Dónde vivo?", "Mi hermana vive en Bilbao."),
         ("Где работаю?", "Жена работает в банке."),
         ("Wann habe ich Geburtstag?", "Mein Chef hat am 3. Mai Geburtstag."),
+        ("私の誕生日はいつ?", "妻の誕生日は5月3日です。"),
+        ("Wanneer ben ik jarig?", "Mijn baas is op 3 mei jarig."),
+        ("Waar werk ik?", "Mijn vrouw werkt bij Siemens."),
     ],
 )
 def test_what_is_told_of_another_is_no_answer(question: str, told: str) -> None:
@@ -48,6 +51,8 @@ def test_what_is_told_of_another_is_no_answer(question: str, told: str) -> None:
         ("C'est quand, l'anniversaire de mon père ?", "L'anniversaire de ma mère est le 3 mai."),
         ("Когда день рождения у папы?", "День рождения мамы 3 мая."),
         ("我爸的生日是什么时候？", "我妈的生日是五月三号。"),
+        ("父の誕生日はいつ?", "母の誕生日は5月3日です。"),
+        ("Wanneer is mijn vader jarig?", "Mijn moeder is op 3 mei jarig."),
         ("When is Ruth's birthday?", "Paul's birthday is on 3 May."),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop import Memory
-from recall_loop.policy.confidence.asked_properties import AskedProperty, asked_property
+from recall_loop.policy.confidence.asked_properties import AskedProperty, asked_property, tells
 from recall_loop.policy.question.answer_kinds import asked_kind
 
 TOLD = [
@@ -49,6 +49,18 @@ TOLD = [
     ("Que fait ma sœur dans la vie ?", "Inès, ma sœur, est luthière."),
     ("Wo wohnt Petra?", "Petra ist nach Kiel gezogen."),
     ("陈露住在哪里？", "陈露搬到无锡了。"),
+    ("妹はどこに住んでる?", "妹は福岡に引っ越した。"),
+    ("猫の名前は?", "うちの猫のもち、今日も元気。"),
+    ("猫は何歳だっけ?", "猫がもう12歳になった。"),
+    ("弟の仕事は?", "弟は看護師として働いています。"),
+    ("歯医者の電話番号は?", "歯医者は03-5550-1234です。"),
+    ("父の身長は?", "父は178センチある。"),
+    ("ヨガは何時から?", "ヨガは19時半から。"),
+    ("Hoe oud is mijn zus?", "Mijn zus Ruth is 34."),
+    ("Wat voor werk doet Rosa?", "Rosa is dierenarts in Leeuwarden."),
+    ("Hoe heet mijn tandarts?", "Mijn tandarts heet Huber."),
+    ("Welke kleur heeft de tent?", "De tent is groen en weegt negen kilo."),
+    ("Hoeveel betaal ik voor de flat?", "Ik betaal 950 euro per maand voor de flat."),
     ("How old is my sister?", "My sister Ruth is 34."),
     ("How old is the cat?", "The cat is 12 and deaf."),
     ("¿Qué edad tiene nuestra gata?", "La gata se llama Luna y tiene catorce años."),
@@ -92,6 +104,12 @@ NOT_TOLD = [
     ("¿Cuántos años tiene Lucía?", "Lucía aprobó química con un 6,5."),
     ("Сколько лет моей маме?", "Мама пьёт престариум, 5 мг утром."),
     ("我妈多少岁？", "国庆帮我妈搬家，光被子就十二床。"),
+    ("私の誕生日はいつ?", "直子の誕生日は5月3日です。"),
+    ("弟は何歳?", "弟は大学で建築を勉強してる。"),
+    ("猫の名前は?", "猫は窓辺が好き。"),
+    ("妹の電話番号は?", "妹は6月19日に来る。"),
+    ("Hoe oud is Nadia?", "Ik moet mijn vrijdag met Nadia ruilen op 14 februari."),
+    ("Wat is het telefoonnummer van Joep?", "Joep komt zaterdag om 10 uur."),
     ("¿Cuándo es el cumpleaños de Paco?", "Mañana operan a la madre de Paco."),
     ("Quand est l'anniversaire de Mathis ?", "Mathis a choisi le hand, entraînement le lundi."),
     ("Quanti anni ha Lucia?", "Lucia ha preso 7 in chimica."),
@@ -233,3 +251,21 @@ def test_the_user_may_be_asked_about_by_name(said: list[str], user: str) -> None
 def test_the_asked_property(question: str, language: str, wanted: AskedProperty | None) -> None:
     """Proves: CONF-3."""
     assert asked_property(question, language, asked_kind(question, language)) is wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said", "language", "told"),
+    [
+        (AskedProperty.AGE, "kinderen: Jan 4 en Piet 6", "nl", True),
+        (AskedProperty.AGE, "physio 14 en tout", "fr", False),
+        (AskedProperty.AGE, "gastamos 260 en total", "es", False),
+        (AskedProperty.BREED, "van een onbekend ras", "nl", True),
+        (AskedProperty.BREED, "Prune RAS, vaccin fait", "fr", False),
+        (AskedProperty.JOB, "Qu'a dit l'ophtalmo pour Jules ?", "fr", True),
+    ],
+)
+def test_a_word_of_one_language_tells_nothing_in_another(
+    wanted: AskedProperty, said: str, language: str, told: bool
+) -> None:
+    """Dutch "en" is "and", "ras" is a breed, "dit" is "this". Proves: CONF-3."""
+    assert tells(wanted, said, language) is told

@@ -66,6 +66,12 @@ CORRECTED = [
     ("Lina hat montags Schwimmen.", "Schwimmen von Lina ist jetzt dienstags.", "Wann hat Lina Schwimmen?"),
     ("у Сони плавание по понедельникам", "плавание у Сони перенесли на вторник", "Когда у Сони плавание?"),
     ("3月20号看眼科", "眼科改到27号", "我哪天看眼科？"),
+    ("横浜に住んでいます。", "大森に引っ越しました。", "私はどこに住んでる?"),
+    ("家賃は8万円です。", "家賃が9万円に上がりました。", "家賃はいくら?"),
+    ("ジムは火曜に行っています。", "ジムの曜日、木曜に変わりました。", "ジムは何曜日?"),
+    ("Ik woon in Deventer.", "We zijn naar Zutphen verhuisd.", "Waar woon ik?"),
+    ("Het koor is op dinsdag.", "Het koor is verzet naar donderdag.", "Wanneer is het koor?"),
+    ("De huur is 980 euro.", "De huur is verhoogd naar 1050 euro.", "Hoeveel is de huur?"),
     ("My lesson is on Monday.", "My wife moved my lesson to Friday.", "When is my lesson?"),
     ("Моя сестра живёт в Туле.", "Сестра переехала в Казань.", "Где живёт моя сестра?"),
 ]
@@ -117,6 +123,8 @@ UNRELATED = [
     ("Ma sœur habite à Lille.", "J'ai déménagé à Nantes.", "Où habite ma sœur ?"),
     ("Моя сестра живёт в Туле.", "Переехал в Казань", "Где живёт моя сестра?"),
     ("我姐姐住在武汉。", "我搬到成都了。", "我姐姐住在哪里？"),
+    ("母は静岡に住んでいます。", "大森に引っ越しました。", "母はどこに住んでる?"),
+    ("Mijn zus woont in Breda.", "Ik ben naar Utrecht verhuisd.", "Waar woont mijn zus?"),
     ("Ich fahre einen Opel.", "Mein Onkel hat seinen Opel verkauft.", "Was fahre ich?"),
     ("Our kettle is from Braun.", "Our kettle has changed colour.", "Which kettle do we have?"),
     ("Rented the unit from Mr Pugh for 640 a month", "Pugh sold the building", "How much is the rent?"),
@@ -188,6 +196,10 @@ def test_only_the_same_speaker_corrects_later_and_briefly(change, allowed):
         ("¿Dónde vivo?", False),
         ("Où est-ce que j'habitais avant ?", True),
         ("我以前住在哪里？", True),
+        ("以前はどこに住んでた?", True),
+        ("どこに住んでる?", False),
+        ("Waar woonde ik vroeger?", True),
+        ("Waar woon ik?", False),
         ("Где я жил раньше?", True),
         ("Где я живу?", False),
         ("When was the old lease going to end?", True),
@@ -424,3 +436,16 @@ def test_the_past_of_a_matter_in_german_gets_the_older_first(store):
     )
     result = retrieve({"messages": [{"content": "Wie hoch war das Budget für den Zaun am Anfang?"}]}, store=store)
     assert ids(result)[:2] == ["m8", "m9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("De tandarts is nu op dinsdag.", "nl"),
+        ("Frau Blum mag die Wohnung in Harleshausen.", "de"),
+        ("Olga met Paul on Friday.", "en"),
+    ],
+)
+def test_words_that_dutch_shares_make_no_sentence_dutch(text: str, language: str) -> None:
+    """Proves: OPEN-4."""
+    assert [statement.language for statement in read_statements(text)] == [language]

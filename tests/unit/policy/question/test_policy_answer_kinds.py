@@ -37,6 +37,14 @@ DATE, NUMBER, PERSON = AnswerKind.DATE, AnswerKind.NUMBER, AnswerKind.PERSON
         ("Сколько лет собаке?", NUMBER),
         ("我什么时候练柔道？", DATE),
         ("我姐姐多大了？", NUMBER),
+        ("柔道は何曜日だっけ?", DATE),
+        ("会議は何時からですか", DATE),
+        ("会議は何時間ですか", NUMBER),
+        ("家賃はいくら?", NUMBER),
+        ("誰と金沢に行った?", PERSON),
+        ("Hoe laat vertrekt de trein?", DATE),
+        ("Hoe oud is de hond?", NUMBER),
+        ("Met wie was ik in Rome?", PERSON),
     ],
 )
 def test_kind(question: str, kind: AnswerKind) -> None:
@@ -57,6 +65,8 @@ def test_kind(question: str, kind: AnswerKind) -> None:
         "O que eu faço quando chove?",
         "Что я делаю, когда идёт дождь?",
         "下雨的时候我做什么？",
+        "いつも何を飲む?",
+        "Wat doe ik wanneer het regent?",
     ],
 )
 def test_clause_asks_nothing(question: str) -> None:

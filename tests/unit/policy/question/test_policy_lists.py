@@ -1,4 +1,4 @@
-"""Questions for a list, in eight languages (PIECES-1)."""
+"""Questions for a list, in each language (PIECES-1)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ def asked(text: str, *names: str):
         ("凯文玩过哪些运动？", "运动"),
         ("她画过什么？", ""),
         ("他们去过几次罗马？", ""),
+        ("どんなスポーツをしましたか", "スポーツ"),
+        ("ローマには何回行きましたか", ""),
+        ("Welke sporten heeft Kevin gedaan?", "sporten"),
+        ("Waar zijn ze allemaal geweest?", ""),
     ],
 )
 def test_lists_are_recognised(text, kind):
@@ -73,6 +77,8 @@ def test_lists_are_recognised(text, kind):
         "Quel est son nom ?",
         "Какой сегодня день?",
         "凯文的生日是哪天？",
+        "猫の名前は?",
+        "Hoe heet mijn hond?",
         "",
     ],
 )

@@ -29,6 +29,13 @@ TOLD = [
     ("привет! я аня, живу в казани", "Моё имя Аня, меня зовут Аня."),
     ("嗨，我叫小雨，住在成都", "我的名字是小雨，我叫小雨。"),
     ("叫我小朱吧。", "我的名字是小朱，我叫小朱。"),
+    ("はじめまして。森田凛です。", "私の名前は森田凛です。"),
+    ("森田と申します。", "私の名前は森田です。"),
+    ("りんって呼んでください。", "私の名前はりんです。"),
+    ("こんにちは、マリアです。", "私の名前はマリアです。"),
+    ("Ik heet Joep.", "Mijn naam is Joep, ik heet Joep."),
+    ("Hoi, ik ben Karin van den Berg!", "Mijn naam is Karin van den Berg, ik heet Karin van den Berg."),
+    ("noem me maar Joep", "Mijn naam is Joep, ik heet Joep."),
 ]
 NOT_TOLD = [
     "I'm German and vegan.",
@@ -50,11 +57,21 @@ NOT_TOLD = [
     "Я Марию не видела.",
     "我叫了外卖，叫我起床。",
     "你好，我是护士。",
+    "私は学生です。",
+    "こんにちは、元気です。",
+    "母は早く寝ろと言います。",
+    "Ik ben moe.",
+    "Ik ben Nederlander.",
 ]
 ASKED = ["What's my name?", "What am I called?", "Wie heiße ich?", "¿Cómo me llamo?", "Comment je m'appelle ?"]
 ASKED += ["Come mi chiamo?", "Qual è il mio nome?", "Como me chamo?", "Qual é o meu nome?"]
-ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?", "Who am I?"]
-OTHERS = [("What's my middle name?", "middle"), ("Was ist mein Mädchenname?", "madchen"), ("我的小名是什么？", "小名")]
+ASKED += ["Как меня зовут?", "我叫什么名字？", "How should you call me?", "Who am I?", "私の名前は?", "Hoe heet ik?"]
+OTHERS = [
+    ("What's my middle name?", "middle"),
+    ("Was ist mein Mädchenname?", "madchen"),
+    ("我的小名是什么？", "小名"),
+    ("私の旧姓は?", "旧姓"),
+]
 NOT_ASKED = [
     "Who am I meeting?",
     "Who am I named after?",
@@ -62,12 +79,14 @@ NOT_ASKED = [
     "What's my cat's name?",
     "Wie heißt meine Katze?",
     "Как зовут мою кошку?",
+    "猫の名前は?",
+    "Hoe heet mijn kat?",
 ]
 
 
 @pytest.mark.parametrize(("text", "plain"), TOLD)
 def test_a_name_that_is_told_stands_in_plain_words_too(text: str, plain: str) -> None:
-    """In six languages, by the words of each. Proves: OPEN-4."""
+    """In each language, by the words of each. Proves: OPEN-4."""
     assert with_plain_name(text) == f"{text}\n{plain}"
 
 
@@ -80,7 +99,7 @@ def test_what_somebody_is_or_another_is_called_is_no_name_of_theirs(text: str) -
 
 @pytest.mark.parametrize("question", ASKED)
 def test_the_own_name_is_asked_for(question: str) -> None:
-    """In six languages. Proves: OPEN-4."""
+    """In each language. Proves: OPEN-4."""
     assert asked_own_name(question) == ""
 
 

@@ -92,3 +92,19 @@ def test_notes_without_a_subject(language: str, text: str) -> None:
     """Such a note tells of the one who wrote it. Proves: OPEN-4."""
     assert opens_in_first_person(text, language)
     assert not opens_in_first_person("", language)
+
+
+@pytest.mark.parametrize(
+    "text", ["大森に引っ越しました。", "今日は何を買った?", "私は看護師です。", "今どこで働いてるんだっけ?"]
+)
+def test_a_japanese_sentence_without_a_subject_is_about_its_speaker(text: str) -> None:
+    """Time topics are no subject. Proves: OPEN-4."""
+    assert has_first_person(text, "ja")
+
+
+@pytest.mark.parametrize(
+    "text", ["母は静岡に住んでいます。", "妻の誕生日は5月3日です。", "弟が電話した。", "5月3日です。"]
+)
+def test_a_japanese_sentence_with_another_subject_is_not(text: str) -> None:
+    """Nor is what only names a thing. Proves: OPEN-4."""
+    assert not has_first_person(text, "ja")

@@ -26,10 +26,14 @@ from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
         "вот бы жить в Сочи",
         "真想住在大理",
         "以后想学大提琴",
+        "いつか京都に住みたいな",
+        "チェロを習ってみたい",
+        "ik zou ooit graag cello leren spelen",
+        "mijn droom is een huisje aan zee",
     ],
 )
 def test_wishes(text: str) -> None:
-    """In eight languages, as people note them. Proves: LIVE-2, OPEN-4."""
+    """In each language, as people note them. Proves: LIVE-2, OPEN-4."""
     assert only_wishes(text)
 
 
@@ -46,6 +50,8 @@ def test_wishes(text: str) -> None:
         "gosto de morar em Natal",
         "хочу чай",
         "我想他是对的",
+        "京都に住んでいます",
+        "ik woon graag in Gent",
         "",
     ],
 )
