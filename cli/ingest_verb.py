@@ -107,10 +107,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ingest the files, or show what is in them; 1 where items were rejected or files skipped, else 0."""
     from recall_loop.cli.core.common import check_readable
     from recall_loop.cli.core.ingest_files import FileRun, find_files
-    from recall_loop.memory.intake.files.entries import file_owner
+    from recall_loop.memory.intake.files.entries import FileOwner
     from recall_loop.memory.intake.files.file_preview import examine_file
 
-    owner = file_owner({name: getattr(args, name) for name in _OWNER})
+    owner = FileOwner(**{name: getattr(args, name) for name in _OWNER})
     given = [_STANDARD_INPUT if str(path) == "-" else path for path in args.files]
     files = FileRun(find_files(given, settings, args.rejects))
 

@@ -112,21 +112,15 @@ class ChatClient:
         starts over where a further try is made.
         """
         key = self._cache.key(self.endpoint, prompt, schema)
-        cached = self._cached(key, schema, on_text)
-        if cached is not None:
-            return cached
+        cached = self._cache.get(key) if key else None
+        if isinstance(cached, schema):
+            if on_text is not None:
+                on_text(cached.model_dump_json())
+            return ChatReply(cached, None, Usage(), None, cached=True)
         reply = FallbackChain(self._connection, prompt, schema, limits).run(on_text)
         if key and reply.value is not None:
             self._cache.put(key, reply.value)
         return reply
-
-    def _cached(self, key: str, schema: type[T], on_text: Callable[[str], None] | None) -> ChatReply[T] | None:
-        value = self._cache.get(key) if key else None
-        if not isinstance(value, schema):
-            return None
-        if on_text is not None:
-            on_text(value.model_dump_json())
-        return ChatReply(value, None, Usage(), None, cached=True)
 
 
 def chat_model(settings: Settings) -> BaseChatModel:
@@ -138,9 +132,8 @@ def chat_model(settings: Settings) -> BaseChatModel:
     `OPENAI_API_KEY`, organization, project and custom headers. Another address, which a caller may have named, gets
     nothing of these: `llm_api_key` or none, and no header but the client's own.
 
-    Raises:
-        InvalidInputError: `llm_model` is not set, names only a provider, or one that isn't known or isn't installed,
-            OpenAI's address has no key, or `llm_base_url` is no URL.
+    Raises `InvalidInputError` where `llm_model` is not set, names only a provider, or one that isn't known or isn't
+    installed, OpenAI's address has no key, or `llm_base_url` is no URL.
     """
     if settings.llm_model is None:
         raise InvalidInputError("llm_model", None, "the name of a chat model")
@@ -196,10 +189,7 @@ def _openai_model(settings: Settings, name: str) -> BaseChatModel:
 def make_chat_client(settings: Settings, model: BaseChatModel | str | None = None) -> ChatClient:
     """Return a client of a handed-in model, else of the one that the settings name, with the settings' bounds.
 
-    A text names a model as the setting `llm_model` does.
-
-    Raises:
-        InvalidInputError: neither is there, or the name is that of no model.
+    A text names a model as the setting `llm_model` does. Raises as `chat_model`.
     """
     return ChatClient(
         model if isinstance(model, BaseChatModel) else chat_model(settings_for_model(settings, model)),

@@ -40,9 +40,8 @@ JsonScalar = str | int | float | bool | None
 def split_path(path: str) -> tuple[str, ...]:
     """Return the names of an attribute's path.
 
-    Raises:
-        ValueError: it has an empty name, a backslash before another character than a dot or a backslash, or too many
-            names or characters. The message says what is allowed.
+    Raises `ValueError`, with what is allowed, where it has an empty name, a backslash before another character than a
+    dot or a backslash, or too many names or characters.
     """
     if len(path) > MAX_PATH_CHARACTERS:
         raise ValueError(f"a path of at most {MAX_PATH_CHARACTERS} characters")
@@ -83,10 +82,8 @@ def _scalar(value: Any) -> Any:
 
 
 def _comparable(value: Any) -> Any:
-    if isinstance(value, str):
-        return no_surrogates(value)
-    if _is_number(value):
-        return value
+    if isinstance(value, str) or _is_number(value):
+        return _scalar(value)
     raise ValueError("a finite number (integers of at most 64 bits) or text")
 
 
@@ -135,13 +132,8 @@ class _Normalised:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         given = Annotated[_Scalar | AttributeOperators, Field()]
-        return handler.generate_schema(
-            Annotated[
-                AttributeOperators,
-                AfterValidator(_some),
-                BeforeValidator(_as_operators, json_schema_input_type=given),
-            ]
-        )
+        normalise = BeforeValidator(_as_operators, json_schema_input_type=given)
+        return handler.generate_schema(Annotated[AttributeOperators, AfterValidator(_some), normalise])
 
 
 class AttributeConditions(dict[str, AttributeOperators]):
@@ -182,9 +174,7 @@ ATTRIBUTES_DESCRIPTION = (
 )
 
 
-def iterate_conditions(
-    conditions: Mapping[str, object],
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def iterate_conditions(conditions: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the path and the operators of each attribute, as validation has left them."""
     for path, operators in conditions.items():
         yield path, cast("Mapping[str, Any]", operators)

@@ -82,14 +82,9 @@ class UnsupportedOptionError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One reason why a record can't be stored.
+    """One reason why a record can't be stored: its place in the call, from 0, and its id, if it states a readable one.
 
-    Attributes:
-        index: place of the record in the call, from 0.
-        id: its id, as far as it states a readable one.
-        field: dotted name of the field within the record; "" = the record itself.
-        value: the field's value, shortened for display.
-        allowed: the accepted values, in words.
+    `field` is the dotted name within the record, "" = the record itself; `value` is shortened for display.
     """
 
     index: int
@@ -181,12 +176,8 @@ def display_value(value: object) -> str:
 def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:
     """Turn pydantic's first complaint into an `InvalidInputError`; a name that isn't known comes before a missing one.
 
-    A missing thing usually exists under another name.
-
-    Args:
-        error: the failed validation.
-        prefix: comes before the field's name.
-        schema: JSON schema of the model; with it the text gives the whole range, not only the bound that was crossed.
+    A missing thing usually exists under another name. `prefix` comes before the field's name. With the model's JSON
+    `schema` the text gives the whole range, not only the bound that was crossed.
     """
     first, *others = error.errors(include_url=False)
     if first["type"] == "missing":
@@ -228,11 +219,7 @@ def rejections_of(error: ValidationError, model: type[BaseModel], index: int, re
 
 
 def validate_model(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str = "") -> _Model:
-    """Validate `data` as `model`.
-
-    Raises:
-        InvalidInputError: names the first wrong field, its value and the allowed values.
-    """
+    """Validate `data` as `model`; raise `InvalidInputError` for the first wrong field, with its value and the range."""
     raw = data.model_dump(exclude_unset=True) if isinstance(data, BaseModel) else dict(data)
     try:
         return model.model_validate(raw)

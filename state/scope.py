@@ -23,18 +23,6 @@ from recall_loop.state.types import (
 
 DEFAULT_TENANT = "default"
 DEFAULT_CONTENT_TYPES = (ContentType.FACT, ContentType.ARCHIVAL, ContentType.MESSAGE)
-TRAJECTORY_FILTERS = (
-    "execution_status",
-    "min_outcome_score",
-    "max_outcome_score",
-    "above_outcome_score",
-    "below_outcome_score",
-    "scored",
-    "tools_used",
-    "task_category",
-    "complexity_level",
-)
-"""The filters that only trajectories can meet."""
 
 
 class ExecutionStatus(StrEnum):
@@ -138,6 +126,10 @@ class Filters(BaseModel):
         if any(getattr(self, name) is not None for name in TRAJECTORY_FILTERS):
             return (ContentType.TRAJECTORY,)
         return DEFAULT_CONTENT_TYPES
+
+
+TRAJECTORY_FILTERS = tuple(Filters.model_fields)[list(Filters.model_fields).index("execution_status") :]
+"""The filters that only trajectories can meet: those from `execution_status` on."""
 
 
 class RetentionRule(BaseModel):

@@ -51,11 +51,7 @@ class _CommonParams(BaseModel):
     )
 
     def check_supported(self) -> None:
-        """Check options that are valid each for itself against one another.
-
-        Raises:
-            UnsupportedOptionError: the mode can't honour an option (SEARCH-2).
-        """
+        """Raise `UnsupportedOptionError` where the mode can't honour an option (SEARCH-2)."""
         if self.fuzzy and self.mode is SearchMode.VECTOR:
             raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: mode vector looks up no words")
 
@@ -64,8 +60,7 @@ class SearchParams(_CommonParams):
     """Options of a search. Absent content types are inferred from the filters (`searched_types`)."""
 
     content_types: ContentTypes | None = Field(
-        None,
-        description="Absent = fact, archival and message, or trajectory with a trajectory filter.",
+        None, description="Absent = fact, archival and message, or trajectory with a trajectory filter."
     )
     limit: Limit = Field(30, description="Maximum results, 1 to 1,000; per content type with `limit_per_type`.")
     limit_per_type: bool = Field(True, description="Apply the limit to every content type separately.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -73,14 +74,9 @@ class Failure:
 class CallError:
     """A failure of one call, and how to proceed.
 
-    Attributes:
-        failure: the reason, and one line about it.
-        try_next_method: another form of the same question may do better.
-        retry: the same call may succeed later, after `retry_after` seconds if the server gave them.
-        retry_after: those seconds.
-        parameter: the server refuses this one.
-        alive: the server did answer, so nothing is wrong with the connection to it.
-        unreadable: the model's client didn't understand the reply.
+    `try_next_method`: another form of the same question may do better; `retry`: the same call may succeed later, after
+    `retry_after` seconds if the server gave them. The server refuses `parameter`. `alive`: it did answer, so nothing is
+    wrong with the connection to it; `unreadable`: the model's client didn't understand the reply.
     """
 
     failure: Failure
@@ -97,17 +93,9 @@ class CallError:
         return self.failure.reason
 
 
-# Reasons for not calling the endpoint for a while, once the retries are used up.
-CIRCUIT_OPENING_REASONS = frozenset(
-    {
-        FailureReason.TIMEOUT,
-        FailureReason.CONNECTION,
-        FailureReason.RATE_LIMITED,
-        FailureReason.SERVER_ERROR,
-        FailureReason.AUTHENTICATION,
-    }
-)
 _RETRYABLE_REASONS = frozenset({FailureReason.CONNECTION, FailureReason.RATE_LIMITED, FailureReason.SERVER_ERROR})
+# Reasons for not calling the endpoint for a while, once the retries are used up.
+CIRCUIT_OPENING_REASONS = _RETRYABLE_REASONS | {FailureReason.TIMEOUT, FailureReason.AUTHENTICATION}
 _FALLBACK_REASONS = frozenset(
     {
         FailureReason.BAD_REQUEST,
@@ -117,22 +105,17 @@ _FALLBACK_REASONS = frozenset(
         FailureReason.UNSUPPORTED,
     }
 )
-_BY_CLASS: tuple[tuple[type[Exception], FailureReason], ...] = (
-    (TimeoutError, FailureReason.TIMEOUT),
-    (ModelTimeoutError, FailureReason.TIMEOUT),
-    (ModelAuthenticationError, FailureReason.AUTHENTICATION),
-    (ModelPermissionDeniedError, FailureReason.AUTHENTICATION),
-    (ModelRateLimitError, FailureReason.RATE_LIMITED),
-    (ModelAPIError, FailureReason.SERVER_ERROR),
-    (ModelConnectionError, FailureReason.CONNECTION),
-    (ModelInvalidRequestError, FailureReason.BAD_REQUEST),
-    (ModelNotFoundError, FailureReason.BAD_REQUEST),
-    (ConnectionError, FailureReason.CONNECTION),
-    (NotImplementedError, FailureReason.UNSUPPORTED),
+_BY_CLASS: tuple[tuple[tuple[type[Exception], ...], FailureReason], ...] = (
+    ((TimeoutError, ModelTimeoutError), FailureReason.TIMEOUT),
+    ((ModelAuthenticationError, ModelPermissionDeniedError), FailureReason.AUTHENTICATION),
+    ((ModelRateLimitError,), FailureReason.RATE_LIMITED),
+    ((ModelAPIError,), FailureReason.SERVER_ERROR),
+    ((ModelConnectionError, ConnectionError), FailureReason.CONNECTION),
+    ((ModelInvalidRequestError, ModelNotFoundError), FailureReason.BAD_REQUEST),
+    ((NotImplementedError,), FailureReason.UNSUPPORTED),
     # Recursion in a model's call comes from a parser, on a reply with thousands of brackets.
-    (RecursionError, FailureReason.NOT_JSON),
-    (OutputParserException, FailureReason.NOT_JSON),
-    (ValidationError, FailureReason.INVALID),
+    ((RecursionError, OutputParserException), FailureReason.NOT_JSON),
+    ((ValidationError,), FailureReason.INVALID),
 )
 # Classes of openai, httpx and other vendors, by name; the first match wins.
 _BY_NAME = {
@@ -199,7 +182,7 @@ def classify_error(error: BaseException, form: str = "the form that is expected"
         return call_error(named, _WORDS[named], alive=True)
     if (status := _status(error)) is not None:
         return _of_status(error, status)
-    reason = next((reason for kind, reason in _BY_CLASS if isinstance(error, kind)), named)
+    reason = next((reason for kinds, reason in _BY_CLASS if isinstance(error, kinds)), named)
     if reason is None and "APIError" in class_names(error):
         # An error event in the middle of a stream: openai raises its base class, without a status.
         reason = FailureReason.SERVER_ERROR
@@ -282,13 +265,10 @@ def _retry_after(error: BaseException) -> float | None:
     said = headers.get("retry-after") if isinstance(headers, Mapping) else None
     if not isinstance(said, str):
         return None
-    try:
+    with suppress(ValueError):
         return max(0.0, float(said))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, OverflowError):
         moment = parsedate_to_datetime(said)
-    except (ValueError, OverflowError):
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return None

@@ -67,16 +67,10 @@ def forget_openai_environment(client: Any) -> None:
 
 
 def make_by_provider(field: str, name: str, make: Callable[[], _Model]) -> _Model:
-    """Return LangChain's model for `provider:model`.
+    """Return LangChain's model for `provider:model`, the `name` that the setting or argument `field` has.
 
-    Args:
-        field: the setting or argument that has the name.
-        name: the name.
-        make: makes the model.
-
-    Raises:
-        InvalidInputError: LangChain knows no such provider, its package is missing (the text names it), or the model
-            can't be set up.
+    Raises `InvalidInputError` where LangChain knows no such provider, its package is missing (the text names it), or
+    the model can't be set up.
     """
     try:
         return make()

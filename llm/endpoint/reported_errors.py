@@ -18,9 +18,7 @@ _REFUSED = 400
 class ReportedError(Exception):
     """An endpoint's own error; its text is the endpoint's message, which may quote a prompt.
 
-    Attributes:
-        body: the reply's error, as OpenAI's protocol has it, with `message`, `code`, `type` or `param`.
-        status_code: the HTTP status that the error has elsewhere, 400 to 599.
+    `body` is as OpenAI's protocol has it, `status_code` the HTTP status that the error has elsewhere, 400 to 599.
     """
 
     def __init__(self, body: Mapping[str, Any]) -> None:

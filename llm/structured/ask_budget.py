@@ -36,16 +36,10 @@ class CallPolicy:
 
 
 class AskBudget:
-    """The budget of one ask; its time runs from the moment when it is made.
+    """The budget of one ask, whose every call has `prompt`; its time runs from the moment when it is made.
 
-    Args:
-        policy: how the endpoint is treated.
-        limits: the budget.
-        prompt: the prompt of each call.
-        schema_tokens: tokens of the schema that goes with it, by estimate.
-
-    Attributes:
-        attempts: every call made: its method, and "ok" or the reason of its failure.
+    `schema_tokens` are those of the schema beside the prompt, by estimate. `attempts` has every call made: its method,
+    and "ok" or the reason of its failure.
     """
 
     def __init__(self, policy: CallPolicy, limits: Limits, prompt: RenderedPrompt, schema_tokens: int) -> None:

@@ -83,7 +83,6 @@ class CallSpan:
         self._began = perf_counter()
 
     def __enter__(self) -> Self:
-        """Return the watch."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -50,35 +52,10 @@ class CallOutcome:
 OutcomeSink = Callable[[str | CallOutcome], None]
 
 
-@dataclass
-class _StreamBuffer:
-    """The pieces of a streamed reply."""
-
-    pieces: list[Any] = field(default_factory=list)
-    text: str = ""
-
-    def add(self, piece: Any) -> bool:
-        """Take a piece; True if it has text."""
-        self.pieces.append(piece)
-        said = message_text(piece) if isinstance(piece, BaseMessage) else ""
-        self.text += said
-        return bool(said)
-
-    def whole(self) -> Any:
-        """Return the reply that the pieces make."""
-        first, *others = self.pieces or [None]
-        if isinstance(first, AIMessageChunk):
-            return first + cast(Any, others) if others else first
-        for piece in others:
-            first = first + piece
-        return first
-
-
 def call_model(call: ModelCall, on_text: TextListener | None) -> CallOutcome:
     """Make a call in a separate thread, which can be abandoned, and wait for it; `on_text` is called in this one.
 
-    Raises:
-        RunCancelledError: the run was cancelled; and whatever the listener raises.
+    Raises `RunCancelledError` where the run was cancelled, and whatever the listener raises.
     """
     heard: queue.SimpleQueue[str | CallOutcome] = queue.SimpleQueue()
     left = _start(call, heard.put)
@@ -106,11 +83,7 @@ def pause(seconds: float) -> None:
 
 
 def _next(heard: queue.SimpleQueue[str | CallOutcome], seconds: float) -> str | CallOutcome:
-    """Return the next message; None after `seconds`, or after the longest wait that Python allows.
-
-    Raises:
-        RunCancelledError: the run was cancelled.
-    """
+    """Return the next message; none after `seconds`, or the longest wait that Python allows. A cancelled run raises."""
     raise_if_cancelled()
     longest = threading.TIMEOUT_MAX if cancellation_event() is None else _CANCELLATION_POLL_SECONDS
     try:
@@ -150,15 +123,19 @@ def _run_call(call: ModelCall, put: OutcomeSink, left: threading.Event) -> None:
 
 
 def _stream(call: ModelCall, outcome: CallOutcome, put: OutcomeSink, left: threading.Event) -> None:
-    growing = _StreamBuffer()
+    pieces, text = list[Any](), ""
     stream = cast(Generator[Any, None, None], call.runnable.stream(call.messages, call.config, **call.bounds))
     with closing(stream):
         for piece in stream:
             if left.is_set():
                 return
-            if growing.add(piece):
+            pieces.append(piece)
+            if isinstance(piece, BaseMessage) and (said := message_text(piece)):
+                text += said
                 outcome.streamed = True
-                put(growing.text)
-            if len(growing.text) > MAX_REPLY_CHARACTERS:  # a server that ignores the token limit
+                put(text)
+            if len(text) > MAX_REPLY_CHARACTERS:  # a server that ignores the token limit
                 break
-    outcome.result = growing.whole()
+    first, *others = pieces or [None]
+    all_at_once = others and isinstance(first, AIMessageChunk)
+    outcome.result = first + cast(Any, others) if all_at_once else reduce(add, others, first)

@@ -74,15 +74,14 @@ def _strict(node: Any) -> Any:
     if len(node.get("allOf", ())) == 1:
         node = {key: value for key, value in node.items() if key != "allOf"} | node["allOf"][0]
     kept = {"anyOf" if key == "oneOf" else key: value for key, value in node.items() if key not in _REFUSED}
-    made = {key: _strict_named(value) if key in _NAMED else _strict(value) for key, value in kept.items()}
+    # A property may be called `default` too.
+    made = {
+        key: {name: _strict(one) for name, one in value.items()} if key in _NAMED else _strict(value)
+        for key, value in kept.items()
+    }
     if "properties" in made or made.get("type") == "object":
         made |= {"required": list(made.setdefault("properties", {})), "additionalProperties": False}
     return made
-
-
-def _strict_named(named: dict[str, Any]) -> dict[str, Any]:
-    """Return schemas by name; a property may be called `default` too."""
-    return {name: _strict(node) for name, node in named.items()}
 
 
 def _names(node: Any) -> Iterator[str]:
@@ -124,7 +123,9 @@ class OutputMethods:
         key = (schema, Quirk.NO_TEMPERATURE in quirks)
         with self._lock:
             if key not in self._made:
-                self._made[key] = _build_methods(_without_temperature(self._model) if key[1] else self._model, schema)
+                warm = key[1] and getattr(self._model, "temperature", None) is not None
+                model = self._model.model_copy(update={"temperature": None}) if warm else self._model
+                self._made[key] = _build_methods(model, schema)
             return self._made[key]
 
 
@@ -165,12 +166,6 @@ def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
     steps = getattr(getattr(runnable, "first", None), "steps__", None)
     raw = steps.get("raw") if isinstance(steps, Mapping) else None
     return OutputMethod(name, raw, True) if isinstance(raw, Runnable) else OutputMethod(name, runnable, False)
-
-
-def _without_temperature(model: BaseChatModel) -> BaseChatModel:
-    if getattr(model, "temperature", None) is None:
-        return model
-    return model.model_copy(update={"temperature": None})
 
 
 def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:

@@ -168,13 +168,9 @@ def _content(message: BaseMessage) -> str:
     """Return the text of a message whose content is text, or blocks."""
     if isinstance(message.content, str):
         return message.content
-    parts = []
-    for block in message.content:
-        if isinstance(block, str):
-            parts.append(block)
-        elif block.get("type") in ("text", "output_text") and isinstance(block.get("text"), str):
-            parts.append(block["text"])
-    return "".join(parts)
+    blocks = ({"type": "text", "text": one} if isinstance(one, str) else one for one in message.content)
+    texts = (one.get("text") for one in blocks if one.get("type") in ("text", "output_text"))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _refuses(message: BaseMessage) -> bool:

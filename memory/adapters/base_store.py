@@ -35,7 +35,6 @@ from recall_loop.memory.adapters.store_config import (
     checked_ttl,
     index_fields,
 )
-from recall_loop.memory.adapters.store_filters import check_namespaces
 from recall_loop.memory.adapters.store_items import (
     ids_of,
     is_part_id,
@@ -43,12 +42,12 @@ from recall_loop.memory.adapters.store_items import (
     item_id,
     item_records,
     later_expiries,
-    prefix_tags,
+    prefix_tag,
 )
-from recall_loop.memory.adapters.store_reads import ItemReads
+from recall_loop.memory.adapters.store_reads import ItemReads, check_namespaces
 from recall_loop.memory.adapters.store_sweeper import Sweeper
 from recall_loop.memory.adapters.store_values import indexable_texts
-from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, validate_model
+from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.types import ContentType
@@ -56,7 +55,7 @@ from recall_loop.state.types import ContentType
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
-# Parts of an item, with the fields of the record that they are built from.
+# Parts of an item, with the fields of the record that they are built from: errors name them.
 _PARTS = {"tags": "namespace", "text": "key"}
 
 
@@ -178,7 +177,10 @@ class RecallLoopStore(BaseStore):
             try:
                 self._store.upsert([one for _, one in written.values()], tenant=self._scope.tenant)
             except RejectedRecordsError as error:
-                raise _rejected_put([op for op, _ in written.values()], error.rejections[0]) from error
+                wrong = error.rejections[0]
+                part = _PARTS.get(wrong.field.partition(".")[0], "value")
+                op, _ = list(written.values())[wrong.index]
+                raise InvalidInputError(part, getattr(op, part), wrong.allowed) from error
             old = [one for record in known.values() for one in ids_of(record) if one not in written]
             self._store.delete(old, tenant=self._scope.tenant)
 
@@ -188,7 +190,7 @@ class RecallLoopStore(BaseStore):
         common = {
             "id": record_id,
             "kind": self._kind.value,
-            "tags": prefix_tags(self._owners, op.namespace),
+            "tags": [prefix_tag(self._owners, op.namespace[:depth]) for depth in range(len(op.namespace) + 1)],
             "agent_id": self._scope.agent_id,
             "user_id": self._scope.user_id,
             "created_at": known.created_at if known else now,
@@ -235,9 +237,3 @@ class RecallLoopStore(BaseStore):
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
         """End the thread that sweeps and wait for it, at most `timeout` seconds; return whether it has ended."""
         return self._sweeper.stop(timeout)
-
-
-def _rejected_put(ops: Sequence[PutOp], rejection: Rejection) -> InvalidInputError:
-    """Return the error of a record that can't be stored, in terms of its item."""
-    part = _PARTS.get(rejection.field.partition(".")[0], "value")
-    return InvalidInputError(part, getattr(ops[rejection.index], part), rejection.allowed)

@@ -28,8 +28,7 @@ def index_fields(
 ) -> tuple[str, ...]:
     """Return the paths whose texts are indexed, from `index` or `fields`; the whole value where neither names any.
 
-    Raises:
-        InvalidInputError: both are given, paths are not allowed, or `index` is about another embedder than the store's.
+    Raises `InvalidInputError` where both are given, or `index` is about another embedder than the store's.
     """
     if index is None:
         return index_paths(("$",) if fields is None else fields, "fields") or ("$",)
@@ -54,11 +53,7 @@ def check_keys(name: str, config: object, allowed: Sequence[str]) -> None:
 
 
 def index_paths(paths: object, name: str) -> tuple[str, ...]:
-    """Return paths as a tuple.
-
-    Raises:
-        InvalidInputError: not a list of paths.
-    """
+    """Return paths as a tuple; raise `InvalidInputError` where it isn't a list of paths."""
     if not isinstance(paths, list | tuple) or (name != "index" and not paths):
         raise InvalidInputError(name, paths, "a list of paths")
     for at, path in enumerate(paths):
@@ -94,9 +89,7 @@ def _check_embed(store: MemoryStore, kind: str, embed: Any) -> None:
 def checked_ttl(config: TTLConfig | None) -> TTLConfig | None:
     """Return a copy of LangGraph's configuration of times to live.
 
-    Raises:
-        InvalidInputError: an unknown key, or a value that is not allowed.
-        UnsupportedOptionError: expired items are to be given back.
+    Raises `InvalidInputError` for an unknown key or value, `UnsupportedOptionError` where it asks for expired items.
     """
     if config is None:
         return None

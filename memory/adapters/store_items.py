@@ -35,38 +35,30 @@ def prefix_tag(owners: OwnerIds, prefix: Sequence[str]) -> str:
     return f"langgraph-store:{digest(*owners, *prefix)}"
 
 
-def prefix_tags(owners: OwnerIds, namespace: Sequence[str]) -> list[str]:
-    """Return the tags of an item: one for every prefix of its namespace, the empty one too."""
-    return [prefix_tag(owners, namespace[:depth]) for depth in range(len(namespace) + 1)]
-
-
 def is_item(record: Record) -> bool:
     """Return whether a record holds an item, and isn't a part of one."""
     return ITEM_ATTRIBUTE in record.attributes
 
 
-def item_fields(record: Record) -> dict[str, Any]:
-    """Return what a record says of the item that it holds."""
+def stored_item(record: Record) -> dict[str, Any]:
+    """Return what a record's attributes hold of an item: namespace, key and value, its time to live and its parts."""
     stored: Any = record.attributes[ITEM_ATTRIBUTE]
+    return dict(stored)
+
+
+def item_fields(record: Record) -> dict[str, Any]:
+    """Return an item's fields, as LangGraph names them."""
+    stored = stored_item(record)
     created_at = record.created_at or datetime.now(UTC)
     times = {"created_at": created_at, "updated_at": record.updated_at or created_at}
     return {"namespace": tuple(stored["namespace"]), "key": stored["key"], "value": stored["value"], **times}
 
 
-def item_value(record: Record) -> dict[str, Any]:
-    """Return the value of the item that a record holds."""
-    stored: Any = record.attributes[ITEM_ATTRIBUTE]
-    value: dict[str, Any] = stored["value"]
-    return value
-
-
 def item_records(item: dict[str, Any], common: dict[str, Any], texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return the fields of the records of an item: the one that holds it, then one for each text but the first.
 
-    Args:
-        item: its namespace, key and value, and its time to live if it has one.
-        common: the other fields of the record that holds it; parts have the same ones.
-        texts: its texts; if there are none it isn't indexed, and its key replaces the text, a blank one in quotes.
+    `item` is its namespace, key and value, and its time to live if it has one; `common` are the other fields of all its
+    records. Without texts it isn't indexed, and its key replaces the text, a blank one in quotes.
     """
     tags = [*common["tags"], *([INDEXED_TAG] if texts else [])]
     held = item if len(texts) < 2 else {**item, "parts": len(texts) - 1}
@@ -87,9 +79,9 @@ def later_expiries(records: Iterable[Record], now: datetime) -> dict[str, dateti
     """
     moments: dict[str, datetime] = {}
     for record in records:
-        stored: Any = record.attributes[ITEM_ATTRIBUTE]
-        if record.expires_at is not None and stored.get("ttl") is not None:
-            time_to_live = timedelta(minutes=stored["ttl"])
+        minutes = stored_item(record).get("ttl")
+        if record.expires_at is not None and minutes is not None:
+            time_to_live = timedelta(minutes=minutes)
             if now + time_to_live - record.expires_at > time_to_live / 100:
                 moments |= dict.fromkeys(ids_of(record), now + time_to_live)
     return moments
@@ -102,8 +94,7 @@ def part_ids(record_id: str, count: int) -> list[str]:
 
 def ids_of(record: Record) -> list[str]:
     """Return the ids of all records of the item that a record holds."""
-    stored: Any = record.attributes[ITEM_ATTRIBUTE]
-    return [record.id, *part_ids(record.id, stored.get("parts", 0))]
+    return [record.id, *part_ids(record.id, stored_item(record).get("parts", 0))]
 
 
 def is_part_id(record_id: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from langgraph.store.base import ListNamespacesOp, SearchOp
+from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, SearchOp
 
-from recall_loop.memory.adapters.store_filters import check_counts, check_search, matches_filter, matches_namespace
 from recall_loop.memory.adapters.store_items import (
     INDEXED_TAG,
     ITEM_ATTRIBUTE,
@@ -18,10 +17,11 @@ from recall_loop.memory.adapters.store_items import (
     best_similarities,
     holder_id,
     is_item,
-    item_value,
     prefix_tag,
+    stored_item,
 )
 from recall_loop.memory.search.engine import search as run_search
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import MAX_RESULTS, SearchParams
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 _WIDENING_FACTOR = 4
+_ORDER_OPERATORS = ("$gt", "$gte", "$lt", "$lte")
 FoundItem = tuple[Record, float | None]
 
 
@@ -52,11 +53,7 @@ class ItemReads:
         return Filters(tags=(prefix_tag(self._owners, namespace), *tags), include_superseded=True)
 
     def search(self, op: SearchOp) -> list[FoundItem]:
-        """Return the records of the items that are asked for, with their similarity if they were ranked by it.
-
-        Raises:
-            InvalidInputError: a count, the query, the filter or an operator is not allowed.
-        """
+        """Return the records of the items that are asked for, with their similarity if they were ranked by it."""
         check_counts(op)
         check_search(op)
         wanted = op.offset + op.limit
@@ -79,7 +76,7 @@ class ItemReads:
                 params=SearchParams(content_types=(self._kind,), filters=filters, limit=limit, time_suffixes=False),
             )
             items = self._items([(hit.record, hit.similarity) for hit in found.hits])
-            passing = [one for one in items if matches_filter(item_value(one[0]), op.filter)]
+            passing = [one for one in items if matches_filter(stored_item(one[0])["value"], op.filter)]
             if len(passing) >= wanted or len(found.hits) < limit or limit == MAX_RESULTS:
                 return passing
             limit = min(_WIDENING_FACTOR * limit, MAX_RESULTS)
@@ -93,21 +90,97 @@ class ItemReads:
 
     def _scanned(self, op: SearchOp) -> Iterator[FoundItem]:
         records = filter(is_item, self._store.scan(self._scope, self.filters(op.namespace_prefix), [self._kind]))
-        return ((record, None) for record in records if matches_filter(item_value(record), op.filter))
+        return ((record, None) for record in records if matches_filter(stored_item(record)["value"], op.filter))
 
     def namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        """Return the namespaces that are asked for, sorted.
-
-        Raises:
-            InvalidInputError: a count or a condition is not allowed.
-        """
+        """Return the namespaces that are asked for, sorted."""
         check_counts(op)
-        named = self._store.distinct_attribute(
-            f"{ITEM_ATTRIBUTE}.namespace", self._scope, self.filters(()), [self._kind]
+        path, conditions = f"{ITEM_ATTRIBUTE}.namespace", op.match_conditions or ()
+        every = map(tuple, self._store.distinct_attribute(path, self._scope, self.filters(()), [self._kind]))
+        found = (one for one in every if all(matches_namespace(one, condition) for condition in conditions))
+        return sorted({one[: op.max_depth] for one in found})[op.offset : op.offset + op.limit]
+
+
+def check_namespaces(op: Op) -> None:
+    """Raise `InvalidInputError` where a namespace, its prefix or a condition's path isn't a tuple.
+
+    A text would be taken for its letters.
+    """
+    named = [(name, getattr(op, name)) for name in ("namespace", "namespace_prefix") if hasattr(op, name)]
+    if isinstance(op, ListNamespacesOp):
+        named += [(condition.match_type, condition.path) for condition in op.match_conditions or ()]
+    for name, value in named:
+        if not isinstance(value, tuple | list):
+            raise InvalidInputError(name, value, "a tuple of labels, such as ('users', 'ann')")
+
+
+def check_search(op: SearchOp) -> None:
+    """Raise `InvalidInputError` where the query or the filter of a search is of another type."""
+    query: object = op.query
+    if query is not None and not isinstance(query, str):
+        raise InvalidInputError("query", query, "text, or None")
+    wanted: object = op.filter
+    if wanted is not None and not isinstance(wanted, Mapping):
+        raise InvalidInputError("filter", wanted, "a mapping of names to values or operators, or None")
+
+
+def check_counts(op: SearchOp | ListNamespacesOp) -> None:
+    """Raise `InvalidInputError` where `limit`, `offset` or `max_depth` is not an integer in its range."""
+    for name, least in (("limit", 0), ("offset", 0), ("max_depth", 1)):
+        value = getattr(op, name, None)
+        if not (value is None and name == "max_depth") and (type(value) is not int or value < least):
+            raise InvalidInputError(name, value, f"an integer of at least {least}")
+
+
+def matches_namespace(namespace: Sequence[str], condition: MatchCondition) -> bool:
+    """Return whether a namespace begins or ends as a condition says; `*` stands for any one label.
+
+    Another kind of condition raises `InvalidInputError`.
+    """
+    path = tuple(condition.path)
+    if condition.match_type not in ("prefix", "suffix"):
+        raise InvalidInputError("match_type", condition.match_type, "prefix or suffix")
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+
+
+def matches_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """Return whether a value matches a filter: equal fields, or fields that satisfy its operators.
+
+    An operator that LangGraph doesn't have raises `InvalidInputError`.
+    """
+    return all(_matches_value(value.get(name), expected) for name, expected in (wanted or {}).items())
+
+
+def _matches_value(value: Any, expected: Any) -> bool:
+    if isinstance(expected, Mapping):
+        if any(str(name).startswith("$") for name in expected):
+            return all(_apply_operator(value, name, bound) for name, bound in expected.items())
+        return isinstance(value, Mapping) and all(
+            _matches_value(value.get(name), one) for name, one in expected.items()
         )
-        every = [tuple(one) for one in named]
-        found = [
-            one for one in every if all(matches_namespace(one, condition) for condition in op.match_conditions or ())
-        ]
-        cut = sorted({one[: op.max_depth] for one in found})
-        return cut[op.offset : op.offset + op.limit]
+    if isinstance(expected, list | tuple):
+        same = isinstance(value, list | tuple) and len(value) == len(expected)
+        return same and all(_matches_value(one, other) for one, other in zip(value, expected, strict=True))
+    return bool(value == expected)
+
+
+def _apply_operator(value: Any, operator: str, bound: Any) -> bool:
+    """Apply an operator. Numbers compare with numbers and text with text; anything else is neither less nor more."""
+    if operator == "$eq":
+        return bool(value == bound)
+    if operator == "$ne":
+        return bool(value != bound)
+    if operator not in _ORDER_OPERATORS:
+        raise InvalidInputError("filter", operator, "$eq, $ne, $gt, $gte, $lt or $lte")
+    if not (_number(value) and _number(bound)) and not (isinstance(value, str) and isinstance(bound, str)):
+        return False
+    if value == bound:
+        return operator in ("$gte", "$lte")
+    return (value > bound) is operator.startswith("$gt")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

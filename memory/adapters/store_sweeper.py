@@ -28,8 +28,9 @@ class Sweeper:
         """Start the thread unless it runs; return a future that ends with it, and ends it where it is cancelled."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._stop, self._done = threading.Event(), Future()
-                self._done.add_done_callback(_end_if_cancelled(self._stop))
+                self._stop = stop = threading.Event()
+                self._done = Future()
+                self._done.add_done_callback(lambda _: stop.set())
                 arguments = (self._sweep, self._stop, self._done, 60 * interval_minutes)
                 self._thread = threading.Thread(target=_run, args=arguments, name="recall-loop-sweeper", daemon=True)
                 self._thread.start()
@@ -44,14 +45,6 @@ class Sweeper:
             return True
         thread.join(timeout)
         return not thread.is_alive()
-
-
-def _end_if_cancelled(stop: threading.Event) -> Callable[[Future[None]], None]:
-    def end(done: Future[None]) -> None:
-        if done.cancelled():
-            stop.set()
-
-    return end
 
 
 def _run(method: weakref.WeakMethod[Callable[[], int]], stop: threading.Event, done: Future[None], wait: float) -> None:

@@ -35,8 +35,7 @@ _INSTEAD = {
 def plain_json(value: Any, path: str = "value", depth: int = 0) -> Any:
     """Return a value as plain JSON: mappings as dictionaries, tuples as lists, members of enumerations by value.
 
-    Raises:
-        InvalidInputError: JSON can't hold a part of it; the error's field is the path to that part.
+    What JSON can't hold raises `InvalidInputError`, whose field is the path to it.
     """
     if depth > _DEEPEST:
         raise InvalidInputError(path, value, f"at most {_DEEPEST} levels of nesting")
@@ -86,10 +85,8 @@ def indexable_texts(value: Mapping[str, Any], fields: Sequence[str]) -> list[str
     """Return the texts of a value's fields, each once; the item is found by any of them.
 
     A path that goes over a list (`parts[*].text`) has a text for each item of it. The whole value (`$`) is one text:
-    lines of `name: text`, or its text alone where it has only one. Texts are cut at the longest that a record holds.
-
-    Raises:
-        InvalidInputError: the fields hold more than 1,000 texts.
+    lines of `name: text`, or its text alone where it has only one. Texts are cut at the longest that a record holds;
+    more than 1,000 raise `InvalidInputError`.
     """
     texts: list[str] = []
     for path in fields:

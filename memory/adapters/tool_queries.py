@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -57,8 +58,7 @@ class SearchQuery(BaseModel):
     def to_params(self, content_types: tuple[ContentType, ...]) -> SearchParams:
         """Return the search options; whatever isn't an option is a filter.
 
-        Raises:
-            InvalidInputError: the filters contradict one another.
+        Filters that contradict one another raise `InvalidInputError`.
         """
         filters = self.model_dump(exclude_none=True, exclude={"query", "limit", "newest_first", "fuzzy"})
         return SearchParams(
@@ -103,19 +103,11 @@ def make_memory_tool(
     scope: object,
     answer: Callable[[Scope, _Query], Mapping[str, Any]],
 ) -> BaseTool:
-    """Return a LangChain tool, sync and async, that answers a query with JSON.
+    """Return a LangChain tool, sync and async, with which `answer` answers a query with JSON.
 
     A wrong argument, and a store that can't be read, come back to the model as the tool's answer with status `error`.
-
-    Args:
-        name: the tool's name.
-        description: its description for the model.
-        schema: its arguments.
-        scope: a `Scope`, its fields, or a function of the run's configuration; None = the default tenant.
-        answer: returns the answer to a query within a scope.
-
-    Raises:
-        InvalidInputError: `scope` is none of these.
+    `scope` is a `Scope`, its fields, or a function of the run's configuration; None is the default tenant, and anything
+    else raises `InvalidInputError`.
     """
     provider = _scope_provider(scope)
 
@@ -136,7 +128,7 @@ def make_memory_tool(
         description=description,
         args_schema=schema,
         handle_tool_error=True,
-        handle_validation_error=_complain(schema),
+        handle_validation_error=partial(_complain, schema),
     )
 
 
@@ -159,23 +151,18 @@ def _as_scope(scope: object, allowed: str) -> Scope:
 def resolve_scope(provider: ScopeProvider, config: RunnableConfig) -> Scope:
     """Return whose memory a call reads.
 
-    Raises:
-        InvalidInputError: the function returned no scope. "Nobody" must not become the default tenant (STORE-3), and
-            a model can do nothing about it: this ends the run.
+    Raises `InvalidInputError` where the function returned no scope. "Nobody" must not become the default tenant
+    (STORE-3), and a model can do nothing about it: this ends the run.
     """
     if isinstance(provider, Scope):
         return provider
     return _as_scope(provider(config), "a Scope, from the function that was given for it")
 
 
-def _complain(schema: type[BaseModel]) -> Callable[[object], str]:
+def _complain(schema: type[BaseModel], error: object) -> str:
     """Return a message with the wrong arguments and the allowed values; without it, a model could only guess."""
-
-    def complain(error: object) -> str:
-        if not isinstance(error, ValidationError):
-            return str(error)
-        described = schema.model_json_schema()
-        found = error.errors(include_url=False)
-        return "; ".join(str(invalid_input(one, described, join_steps(one["loc"]))) for one in found)
-
-    return complain
+    if not isinstance(error, ValidationError):
+        return str(error)
+    described = schema.model_json_schema()
+    found = error.errors(include_url=False)
+    return "; ".join(str(invalid_input(one, described, join_steps(one["loc"]))) for one in found)

@@ -29,22 +29,13 @@ from recall_loop.memory.parsing.tool_calls import MessageFields, RawCall, take_c
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
 
-_ROLES = {
-    "user": Role.USER,
-    "human": Role.USER,
-    "request": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "ai": Role.ASSISTANT,
-    "model": Role.ASSISTANT,
-    "chatbot": Role.ASSISTANT,
-    "response": Role.ASSISTANT,
-    "agent": Role.ASSISTANT,
-    "bot": Role.ASSISTANT,
-    "tool": Role.TOOL,
-    "function": Role.TOOL,
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
+_WORDS = {
+    Role.USER: ("user", "human", "request"),
+    Role.ASSISTANT: ("assistant", "ai", "model", "chatbot", "response", "agent", "bot"),
+    Role.TOOL: ("tool", "function"),
+    Role.SYSTEM: ("system", "developer"),
 }
+_ROLES = {word: role for role, words in _WORDS.items() for word in words}
 CONTENT = ("content", "parts", "blocks")
 """Names under which messages have what they say: Gemini's, A2A's and Vercel's `parts`, LlamaIndex's `blocks`."""
 TIMES = ("timestamp", "created_at", "createdAt", "created", "time", "date")
@@ -100,11 +91,7 @@ def role_of(word: object) -> Role | None:
 
 
 def parse_messages(messages: Iterable[object]) -> list[SourceMessage]:
-    """Read messages, oldest first.
-
-    Raises:
-        InvalidInputError: one of them is no message of any known kind; names its place.
-    """
+    """Read messages, oldest first; what is no message of any known kind raises `InvalidInputError`, with its place."""
     if isinstance(messages, Mapping | str | bytes):
         raise InvalidInputError("messages", messages, "a list of messages")
     return [parsed for index, given in enumerate(messages) for parsed in parse_message(given, f"messages.{index}")]
@@ -113,8 +100,7 @@ def parse_messages(messages: Iterable[object]) -> list[SourceMessage]:
 def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
     """Read one message; more than one where a message carries several tool results as blocks.
 
-    Raises:
-        InvalidInputError: it is no message, or an object with an attribute that can't be read; names that.
+    What is no message, and an object's attribute that can't be read, raise `InvalidInputError`.
     """
     try:
         if type(given) is dict and given.keys() <= _SIMPLE_FIELDS:
@@ -130,7 +116,9 @@ def _parse_fields(fields: MessageFields) -> list[SourceMessage]:
     word, role = fields.remaining.get("role"), _role(fields)
     content = _content(fields)
     name, parts = to_text(fields.take("name")), ContentParts.parse(content)
-    message = SourceMessage(role, parts.text, name, _calls(take_calls(fields), parts))
+    message = SourceMessage(role, parts.text, name, take_calls(fields))
+    known = {call.id for call in message.calls} - {None}  # LangChain's messages repeat calls of the content in a field
+    message.calls += [call for call in parts.calls if call.id not in known]
     if fields.remaining:  # most messages have nothing more to tell
         message.speaker = to_text(word) if isinstance(word, str) and "role" in fields.remaining else None
         message.tool_call_id = to_text(fields.take("tool_call_id"))
@@ -152,12 +140,6 @@ def _content(fields: MessageFields) -> Any:
     empty = [name for name, given in stated.items() if isinstance(given, str | list | tuple) and not given]
     content = fields.take(*(name for name in CONTENT if name not in empty), *empty)
     return (fields.nested("audio") or None) if content is None else content
-
-
-def _calls(stated: list[RawCall], parts: ContentParts) -> list[RawCall]:
-    """Return a message's calls, each once: LangChain's messages have those of the content in a field, too."""
-    known = {call.id for call in stated} - {None}
-    return [*stated, *(call for call in parts.calls if call.id not in known)]
 
 
 def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
@@ -237,16 +219,17 @@ def _error(fields: MessageFields, message: SourceMessage) -> str | None:
 
 
 def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
-    """Take the time, model, step and token counts of a message."""
-    response, usage = fields.nested("response_metadata"), _usage(fields)
+    """Take the time, model and step of a message; its token counts stay in `extra` too, which may have more of them."""
+    response = fields.nested("response_metadata")
+    counts = (fields.nested("usage_metadata"), fields.nested("usage"), *map(response.get, ("token_usage", "usage")))
+    usage = next((one for one in counts if isinstance(one, Mapping) and one), {})
     message.id = to_text(fields.take("id"))
     if message.id is not None:
         message.extra["id"] = message.id
     message.step_id = to_text(fields.take("step_id", "step"))
     message.model = to_text(fields.take("model", "model_name") or response.get("model_name") or response.get("model"))
-    message.stop_reason = to_text(
-        fields.take("stop_reason", "finish_reason") or response.get("finish_reason") or response.get("stop_reason")
-    )
+    end = fields.take("stop_reason", "finish_reason")
+    message.stop_reason = to_text(end or response.get("finish_reason") or response.get("stop_reason"))
     message.input_tokens = to_count(usage.get("input_tokens", usage.get("prompt_tokens")))
     message.output_tokens = to_count(usage.get("output_tokens", usage.get("completion_tokens")))
     for name in TIMES:
@@ -254,15 +237,3 @@ def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
         if moment is not None and message.timestamp is None:
             message.timestamp = moment
             fields.take(name)
-
-
-def _usage(fields: MessageFields) -> Mapping[str, Any]:
-    """Return the token counts of a message. They stay in `extra` too, which may have more than the totals."""
-    response = fields.nested("response_metadata")
-    candidates = (
-        fields.nested("usage_metadata"),
-        fields.nested("usage"),
-        response.get("token_usage"),
-        response.get("usage"),
-    )
-    return next((usage for usage in candidates if isinstance(usage, Mapping) and usage), {})

@@ -51,12 +51,9 @@ class ContentParts:
 
     @classmethod
     def parse(cls, content: Any, *, of_result: bool = False) -> ContentParts:
-        """Read content: text, a part, or a list of both.
+        """Read content: text, a part, or a list of both; raises as `object_fields`.
 
         The content `of_result` has no calls and results of its own; what looks like them stays as it stands.
-
-        Raises:
-            InvalidInputError: a part is an object with an attribute that can't be read; names that.
         """
         if isinstance(content, str):
             return cls(clean_text(content))
@@ -99,8 +96,7 @@ def is_tool_part(given: object) -> bool:
 def object_fields(given: object, also: Iterable[str] = ()) -> dict[str, Any]:
     """Return the fields of an object that is no mapping, and of its properties those named.
 
-    Raises:
-        InvalidInputError: one of them can't be read; names it.
+    One that can't be read raises `InvalidInputError`.
     """
     names: Iterable[str] = attribute(given, "__dict__", ())
     if isinstance(given, BaseModel):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
@@ -24,6 +25,7 @@ _MAX_JSON_DEPTH = 60
 _MAX_INT_BITS = 4096
 # What is read of a file is met once; objects that refer to each other would be walked through without end.
 _MAX_AGAIN = 10_000
+_COMMON, _CONTAINERS = (dict, list), (Mapping, Sequence, set, frozenset, BaseModel)
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -35,25 +37,21 @@ def clean_text(text: str) -> str:
 
 
 def attribute(given: object, name: str, absent: Any = None) -> Any:
-    """Return an attribute of somebody else's object; `absent` where it has none.
-
-    Raises:
-        InvalidInputError: it can't be read.
-    """
+    """Return an attribute of somebody else's object, or `absent`; raise `InvalidInputError` where it can't be read."""
     try:
         return getattr(given, name, absent)
     except Exception as error:  # whatever a property of theirs may raise
         raise InvalidInputError(name, error, "an attribute that can be read") from error
 
 
+@dataclass(slots=True)
 class _Walk:
     """What a value that is read holds: in what the reader stands, and how often it met a thing again."""
 
-    __slots__ = ("above", "again", "met")
-
-    def __init__(self) -> None:
-        # Things that were met are held: another one made meanwhile would have the id of one that is gone.
-        self.above, self.met, self.again = set[int](), dict[int, object](), 0
+    above: set[int] = field(default_factory=set)
+    # Things that were met are held: another one made meanwhile would have the id of one that is gone.
+    met: dict[int, object] = field(default_factory=dict)
+    again: int = 0
 
 
 def to_json_value(value: object) -> JsonValue:
@@ -69,19 +67,13 @@ def _to_json(value: object, depth: int, walk: _Walk) -> JsonValue:
         return value
     if isinstance(value, str):
         return clean_text(value.value if isinstance(value, Enum) else value)
-    if isinstance(value, int | float):
-        return _number(value)
-    if type(value) is dict or type(value) is list:
-        return _container(value, depth, walk)
-    if isinstance(value, Mapping | Sequence | set | frozenset | BaseModel) and not isinstance(value, bytes | bytearray):
-        return _container(value, depth, walk)
-    return clean_text(_scalar_text(value))
-
-
-def _number(value: float) -> JsonValue:
     if isinstance(value, int):
         return value if value.bit_length() <= _MAX_INT_BITS else hex(value)
-    return value if math.isfinite(value) else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if type(value) in _COMMON or (isinstance(value, _CONTAINERS) and not isinstance(value, bytes | bytearray)):
+        return _container(value, depth, walk)
+    return clean_text(_scalar_text(value))
 
 
 def _container(value: object, depth: int, walk: _Walk) -> JsonValue:
@@ -90,7 +82,10 @@ def _container(value: object, depth: int, walk: _Walk) -> JsonValue:
     if own in walk.above or (known and walk.again > _MAX_AGAIN):
         return f"<{type(value).__name__} within itself>" if own in walk.above else f"<{type(value).__name__} again>"
     if depth >= _MAX_JSON_DEPTH:
-        return clean_text(_dump_deep(value))
+        try:
+            return clean_text(json.dumps(value, ensure_ascii=False, default=str))
+        except (RecursionError, ValueError, TypeError):
+            return f"<{type(value).__name__} nested too deeply>"
     walk.met[own] = value
     walk.above.add(own)
     found = _items_as_json(value, depth + 1, walk)
@@ -105,14 +100,6 @@ def _items_as_json(value: object, depth: int, walk: _Walk) -> JsonValue:
         return {clean_text(_written(key)): _to_json(item, depth, walk) for key, item in value.items()}
     items = sorted(value, key=display_value) if isinstance(value, set | frozenset) else value
     return [_to_json(item, depth, walk) for item in items]  # type: ignore[attr-defined]  # a sequence by now
-
-
-def _dump_deep(value: object) -> str:
-    """Return a value that is nested too deeply as text: JSON if Python's writer can go so deep."""
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (RecursionError, ValueError, TypeError):
-        return f"<{type(value).__name__} nested too deeply>"
 
 
 def _scalar_text(value: object) -> str:
@@ -190,7 +177,12 @@ def to_datetime(value: Any) -> datetime | None:
     """
     try:
         if isinstance(value, str):
-            value = _read_time(value.strip())
+            text = value.strip()
+            value = _ZULU.sub("Z", text)
+            if _EPOCH.fullmatch(text):
+                value = float(text)
+            elif _MAIL_DATE.fullmatch(text):
+                value = parsedate_to_datetime(text)
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC) if value > 0 else None
@@ -199,14 +191,7 @@ def to_datetime(value: Any) -> datetime | None:
         return None
 
 
-def _read_time(text: str) -> float | datetime | str:
-    if _EPOCH.fullmatch(text):
-        return float(text)
-    return parsedate_to_datetime(text) if _MAIL_DATE.fullmatch(text) else _ZULU.sub("Z", text)
-
-
 MAX_LINE_BYTES = 16 * 1024 * 1024
-_BOM = b"\xef\xbb\xbf"
 _SHOWN_RAW = 1_000_000
 _SHOWN_KEY = 200
 
@@ -233,40 +218,25 @@ def raw_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[RawLine]:
     """Yield the lines of `path` without loading the file; blank lines are counted and skipped.
 
     A line longer than `max_bytes` is yielded cut off, with `too_long`; -1 sets no bound. A byte order mark is dropped.
-
-    Raises:
-        OSError: the file can't be opened or read.
     """
     with path.open("rb") as file:
-        number = 0
-        end = 0
+        number = end = 0
         while data := file.readline(max_bytes):
             number += 1
             end += len(data)
             too_long = len(data) == max_bytes and not data.endswith(b"\n")
-            if too_long:
-                end += _skip_rest(file)
-            body = (data.removeprefix(_BOM) if number == 1 else data).strip()
-            if body:
+            rest = data
+            while too_long and rest and not rest.endswith(b"\n"):
+                rest = file.readline(MAX_LINE_BYTES)
+                end += len(rest)
+            if body := (data.removeprefix(BOM_UTF8) if number == 1 else data).strip():
                 yield RawLine(number, end, body, too_long)
 
 
-def _skip_rest(file: BinaryIO) -> int:
-    """Read on to the end of the line and return how many bytes that was."""
-    skipped = 0
-    while data := file.readline(MAX_LINE_BYTES):
-        skipped += len(data)
-        if data.endswith(b"\n"):
-            break
-    return skipped
-
-
 def loads_strictly(text: str) -> Any:
-    """Return the JSON value of a text.
+    """Return the JSON value of a text; raise `RecursionError` where it is nested too deeply.
 
-    Raises:
-        ValueError: it is no JSON, which has no NaN and no infinity, or an object of it has a key twice.
-        RecursionError: it is nested too deeply.
+    Raises `ValueError` where it is no JSON, which has no NaN and no infinity, or an object of it has a key twice.
     """
     return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
 
@@ -286,16 +256,18 @@ def _refuse_constant(name: str) -> object:
 def parse_object(line: RawLine, loads: Callable[[str], Any] = loads_strictly) -> dict[str, Any] | InvalidLine:
     """Return the JSON object that the line holds, or why it holds none."""
     if line.too_long:
-        return InvalidLine(f"longer than {MAX_LINE_BYTES // 1024 // 1024} MiB", to_printable(line.data))
-    try:
-        value = loads(line.data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        return InvalidLine(f"not UTF-8: byte {error.start} of the line", to_printable(line.data))
-    except (ValueError, RecursionError) as error:
-        return InvalidLine(f"not JSON: {str(error) or 'nested too deeply'}", to_printable(line.data))
-    if not isinstance(value, dict):
-        return InvalidLine(f"not a JSON object but {type(value).__name__}", to_printable(line.data))
-    return value
+        reason = f"longer than {MAX_LINE_BYTES // 1024 // 1024} MiB"
+    else:
+        try:
+            value = loads(line.data.decode("utf-8"))
+            if isinstance(value, dict):
+                return value
+            reason = f"not a JSON object but {type(value).__name__}"
+        except UnicodeDecodeError as error:
+            reason = f"not UTF-8: byte {error.start} of the line"
+        except (ValueError, RecursionError) as error:
+            reason = f"not JSON: {str(error) or 'nested too deeply'}"
+    return InvalidLine(reason, to_printable(line.data))
 
 
 def to_printable(data: bytes) -> str:

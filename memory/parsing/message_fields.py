@@ -29,23 +29,16 @@ _MAX_DEPTH = 60  # as deep as foreign JSON is read
 def parse_known_message(given: object, where: str, also: Collection[str] = ()) -> list[SourceMessage]:
     """Read one message as `parse_message` does, for a record or a request, which would lose a misspelt field.
 
-    Raises:
-        InvalidInputError: it is no message, or a mapping with a misspelt field.
+    Raises as `parse_message`, and as `check_known_fields`.
     """
     check_known_fields(given, where, also)
     return parse_message(given, where)
 
 
 def check_known_fields(given: object, where: str, also: Collection[str] = ()) -> None:
-    """Check that a message, if it is a mapping, has no field that is one of those that are read, misspelt.
+    """Raise `InvalidInputError` where a message is a mapping with a misspelt one of the fields that are read.
 
-    Args:
-        given: the message.
-        where: its place.
-        also: further fields that the caller reads.
-
-    Raises:
-        InvalidInputError: names the field and those that are read.
+    `where` is the message's place, `also` are further fields that the caller reads.
     """
     if not isinstance(given, Mapping):
         return
@@ -109,9 +102,6 @@ def with_text_as_given(fields: dict[str, Any], given: object, where: str) -> dic
     """Return a record's fields with the characters that no store can hold and that parsing has replaced in a message.
 
     The store then refuses them, as it does in a record (API-2).
-
-    Raises:
-        InvalidInputError: `given` is no message.
     """
     source = message_fields(given, where)
     texts = (text for name in _KEPT for text in _texts(source.get(name)))

@@ -60,16 +60,11 @@ def take_calls(fields: MessageFields) -> list[RawCall]:
 
     LangChain repeats the raw calls under `additional_kwargs`; they are read only where there are no others.
     """
-    given = _as_list(fields.take("tool_calls"))
-    if not fields.remaining:
-        return [_call(call) for call in given]
-    given += _as_list(fields.take("invalid_tool_calls"))
+    given = [*_as_list(fields.take("tool_calls")), *_as_list(fields.take("invalid_tool_calls"))]
     single = fields.take("function_call")
     if isinstance(single, Mapping):
         given.append(single)
-    if not given:
-        given = _as_list(fields.nested("additional_kwargs").get("tool_calls"))
-    return [_call(call) for call in given]
+    return [_call(call) for call in given or _as_list(fields.nested("additional_kwargs").get("tool_calls"))]
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -26,16 +26,11 @@ MIGRATION_BATCH_SIZE = 200
 
 @dataclass(slots=True)
 class MigrationReport:
-    """The counts of a migration.
+    """The counts of a migration, which never changes the number of trajectories in scope.
 
-    Attributes:
-        trajectories: trajectories in scope, before; migration never changes their number.
-        before: old records by their `outcome` type.
-        after: the same records by execution status, as they are (or would be) now.
-        migrated: records rewritten; with `dry_run` those that would be.
-        failed: id and reason of each record that couldn't be rewritten; it stands as it was.
-        trajectories_after: trajectories in scope, afterwards.
-        legacy_after: old records that are left.
+    `before` counts old records by their `outcome` type, `after` the same by execution status; with `dry_run` as they
+    would be. `failed` has id and reason of each record that couldn't be rewritten and stands as it was, `legacy_after`
+    counts the old records that are left.
     """
 
     tenant: str
@@ -64,8 +59,7 @@ def migrate_trajectories(
 ) -> MigrationReport:
     """Rewrite a tenant's old trajectories; `on_progress` is told (done, all) after each acknowledged batch.
 
-    Raises:
-        StoreError: the store can't be read or written; batches before are done.
+    Where the store fails (`StoreError`), the batches before are done.
     """
     scope = Scope(tenant=tenant)
     report = MigrationReport(tenant, dry_run)

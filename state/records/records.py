@@ -49,12 +49,7 @@ def _json_clean(value: JsonValue, depth: int = 0) -> JsonValue:
     return value
 
 
-def _clean_attributes(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    _json_clean(value)
-    return value
-
-
-JsonAttributes = Annotated[dict[str, JsonValue], AfterValidator(_clean_attributes)]
+JsonAttributes = Annotated[dict[str, JsonValue], AfterValidator(_json_clean)]
 
 
 class Block(BaseModel):
@@ -146,18 +141,14 @@ class Trajectory(Record):
 AnyRecord = Annotated[Fact | ArchivalEntry | Message | Trajectory, Field(discriminator="kind")]
 RECORD_ADAPTER: TypeAdapter[Fact | ArchivalEntry | Message | Trajectory] = TypeAdapter(AnyRecord)
 RECORD_CLASSES: dict[object, type[Record]] = {
-    ContentType.FACT: Fact,
-    ContentType.ARCHIVAL: ArchivalEntry,
-    ContentType.MESSAGE: Message,
-    ContentType.TRAJECTORY: Trajectory,
+    one.model_fields["kind"].default: one for one in (Fact, ArchivalEntry, Message, Trajectory)
 }
 
 
 def parse_record(fields: Mapping[str, Any]) -> Record:
     """Validate a record's fields as the class of its kind, as `RECORD_ADAPTER` does.
 
-    Raises:
-        InvalidInputError: names the first field that is wrong, its value and the whole range of what is allowed.
+    The first wrong field raises `InvalidInputError`, with its value and the whole range of what is allowed.
     """
     kind = fields.get("kind")
     return validate_model(RECORD_CLASSES.get(kind, Record) if isinstance(kind, str) else Record, fields)
@@ -199,11 +190,8 @@ def with_changes(record: Record, changes: Mapping[str, Any], now: datetime) -> R
     """Return a record with some fields changed, and `updated_at` set to `now` unless it is among them.
 
     What `changes` doesn't name stays; None empties a field. Id and kind can't change. Where nothing differs the record
-    itself is returned.
-
-    Raises:
-        InvalidInputError: `changes` is no mapping or empty, or the record would not be valid, or of a time to come
-            (GUARD-5); names the field.
+    itself is returned. Raises `InvalidInputError` where `changes` is no mapping or empty, or the record would not be
+    valid, or of a time to come (GUARD-5); names the field.
     """
     given: object = changes
     if not isinstance(given, Mapping) or not given:

@@ -34,11 +34,7 @@ def cancellation_event() -> threading.Event | None:
 
 
 def raise_if_cancelled() -> None:
-    """Return, unless the run was cancelled.
-
-    Raises:
-        RunCancelledError: it was cancelled.
-    """
+    """Raise `RunCancelledError` if the run was cancelled."""
     event = _cancellation_event.get()
     if event is not None and event.is_set():
         raise RunCancelledError("the run was cancelled")

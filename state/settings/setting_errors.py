@@ -16,13 +16,9 @@ from recall_loop.state.errors import InvalidInputError, invalid_input
 def setting_error(
     error: ValidationError, values: Mapping[str, Any], model: type[BaseSettings], prefix: str
 ) -> InvalidInputError:
-    """Return the error that names the argument or the environment variable with the wrong value.
+    """Return the error that names the argument, among `values`, or the environment variable with the wrong value.
 
-    Args:
-        error: the failed validation.
-        values: the arguments that `model` was called with.
-        model: the settings; its `BARE_NAMES`, where it has any, are variables that are read without the prefix, too.
-        prefix: the prefix of its environment variables.
+    `prefix` is that of the variables of `model`, whose `BARE_NAMES`, if it has any, are read without it, too.
     """
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]).lower().removeprefix(prefix.lower())

@@ -77,10 +77,7 @@ class Settings(BaseSettings):
         None, description="Collection on that server from which a lost store folder is rebuilt."
     )
     history_days: Integer = Field(
-        30,
-        ge=0,
-        le=36_500,
-        description="Days to keep each change of a record as a version; 0 = none (API-3).",
+        30, ge=0, le=36_500, description="Days to keep each change of a record as a version; 0 = none (API-3)."
     )
     retention: tuple[RetentionRule, ...] = Field(
         (), description="Records that sweeps erase: a JSON list of rules (docs/store.md); absent = none (LIVE-7)."
@@ -285,8 +282,7 @@ class Settings(BaseSettings):
 def checked_settings(given: Settings | None) -> Settings:
     """Return the settings that are given, or those of the environment.
 
-    Raises:
-        InvalidInputError: they are something else, or a variable has a value that isn't allowed.
+    Something else, and a variable's value that isn't allowed, raise `InvalidInputError`.
     """
     if given is not None and not isinstance(given, Settings):
         raise InvalidInputError("settings", given, "a Settings object")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import CONTENT, SourceMessage, is_recall_block
@@ -86,14 +86,6 @@ class AddResult:
         return tuple(f"{one.id}: {one.warning}" for one in self.outcomes if one.warning)
 
 
-@dataclass(slots=True)
-class Additions:
-    """Records as the store takes them, and the messages that aren't kept."""
-
-    records: list[Record | dict[str, Any]] = field(default_factory=list)
-    skipped: list[SkippedMessage] = field(default_factory=list)
-
-
 def add_records(
     store: MemoryStore,
     content: object,
@@ -103,18 +95,12 @@ def add_records(
     actor: str | None = None,
     on_reject: OnReject = "raise",
 ) -> AddResult:
-    """Write texts, messages and records, all in one call of `MemoryStore.upsert`; see `Memory.add`.
-
-    Raises:
-        InvalidInputError: there is nothing to keep, or a role isn't known.
-        RejectedRecordsError: records can't be stored, or are somebody else's; nothing was written.
-        StoreError: the store can't be written.
-    """
-    additions = parse_additions(content, owner, roles)
-    _check_ids(store, additions.records, owner.tenant)
-    outcomes = tuple(store.upsert(additions.records, tenant=owner.tenant, actor=actor, on_reject=on_reject))
+    """Write texts, messages and records, all in one call of `MemoryStore.upsert`; see `Memory.add`, also for errors."""
+    records, skipped = _parse_additions(content, owner, roles)
+    _check_ids(store, records, owner.tenant)
+    outcomes = tuple(store.upsert(records, tenant=owner.tenant, actor=actor, on_reject=on_reject))
     ids = dict.fromkeys(one.id for one in outcomes if one.id is not None and one.status != "rejected")
-    return AddResult(tuple(ids), outcomes, tuple(additions.skipped))
+    return AddResult(tuple(ids), outcomes, tuple(skipped))
 
 
 def _check_ids(store: MemoryStore, records: Sequence[Record | Mapping[str, Any]], tenant: str) -> None:
@@ -137,52 +123,46 @@ def _check_ids(store: MemoryStore, records: Sequence[Record | Mapping[str, Any]]
         raise RejectedRecordsError(conflicts)
 
 
-def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Role | str] = KEPT_ROLES) -> Additions:
-    """Return the records to write; raises like `add_records`, except for errors of the store."""
+def _parse_additions(
+    content: object, owner: AdditionOwner, roles: Collection[Role | str]
+) -> tuple[list[Any], list[SkippedMessage]]:
+    """Return the records to write, and the messages that aren't kept."""
     wanted, items = _roles(roles), _items(content)
-    parsed, conflicts = Additions(), list[Rejection]()
     session = _own_session(items, owner)
+    given, skipped = list[tuple[int, object]](), list[SkippedMessage]()
     for index, item in enumerate(items):
         if not _is_message(item):
-            record, wrong = _owned(item, index, owner.fields())
-            parsed.records.append(_in_language(record, owner.language))
-            conflicts += wrong
+            given.append((index, item))
             continue
         for part, message in enumerate(_messages(item, index)):
             reason = _RECALLED if is_recall_block(item) else _reason_to_skip(message, wanted)
             if reason is not None:
-                parsed.skipped.append(SkippedMessage(index, reason))
+                skipped.append(SkippedMessage(index, reason))
             else:
                 fields = with_text_as_given(message_record_fields(message, part), item, f"content.{index}")
-                fields = _with_kept(fields, item, session)
-                record, wrong = _owned(fields, index, owner.fields())
-                parsed.records.append(_in_language(record, owner.language))
-                conflicts += wrong
-    if conflicts:
+                given.append((index, _with_kept(fields, item, session)))
+    owned = [_owned(one, index, owner) for index, one in given]
+    if conflicts := [one for _, wrong in owned for one in wrong]:
         raise RejectedRecordsError(conflicts)
-    if not parsed.records:
-        reasons = "; ".join(f"{one.index}: {one.reason}" for one in parsed.skipped)
+    if not owned:
+        reasons = "; ".join(f"{one.index}: {one.reason}" for one in skipped)
         raise InvalidInputError("content", content, f"something to store ({reasons or _ALLOWED})")
-    return parsed
+    return [record for record, _ in owned], skipped
 
 
 def _roles(roles: Collection[Role | str]) -> frozenset[Role]:
     names = ", ".join(Role)
     if isinstance(roles, str):
         raise InvalidInputError("roles", roles, f"a list of {names}")
-    known = {role.value: role for role in Role}
-    for role in roles:
-        if role not in known:
-            raise InvalidInputError("roles", role, names)
-    return frozenset(known[role] for role in roles)
+    if unknown := [role for role in roles if role not in list(Role)]:
+        raise InvalidInputError("roles", unknown[0], names)
+    return frozenset(map(Role, roles))
 
 
 def _items(content: object) -> list[object]:
-    if isinstance(content, bytes | bytearray) or content is None:
-        raise InvalidInputError("content", content, _ALLOWED)
     if isinstance(content, str | Mapping | Record) or is_one_message(content):
         return [content]
-    if not isinstance(content, Iterable):
+    if isinstance(content, bytes | bytearray) or not isinstance(content, Iterable):
         raise InvalidInputError("content", content, _ALLOWED)
     return list(content)
 
@@ -216,29 +196,20 @@ def _own_session(items: list[object], owner: AdditionOwner) -> dict[str, str]:
     return {"session": derive_id()} if together and not (owner.conversation_id or owner.session) else {}
 
 
-def _owned(item: object, index: int, owner: Mapping[str, str]) -> tuple[Any, list[Rejection]]:
-    """Return a record as the owner's, and where it says that it is another's."""
+def _owned(item: object, index: int, owner: AdditionOwner) -> tuple[Any, list[Rejection]]:
+    """Return a record as the owner's, in the call's language if it states none, and where it says it is another's."""
     if not isinstance(item, Record | Mapping):
         return item, []  # the store reports what is wrong with it
     fields = item if isinstance(item, Mapping) else {name: getattr(item, name) for name in item.model_fields_set}
-    record_id = fields.get("id")
+    record_id, own = fields.get("id"), owner.fields()
     wrong = [
         Rejection(index, record_id, name, display_value(fields[name]), f"{value!r}, as the call says, or leave it out")
-        for name, value in owner.items()
+        for name, value in own.items()
         if (stated := fields.get(name)) is not None and not (isinstance(stated, str) and stated == value)
     ]
-    if isinstance(item, Mapping):
-        return {**item, **owner}, wrong
-    return item.model_copy(update=dict(owner)), wrong
-
-
-def _in_language(record: Any, language: str | None) -> Any:
-    """Return a record, or its fields, with the language of the call where it states none."""
-    if language is None or not isinstance(record, Record | Mapping):
-        return record
-    if isinstance(record, Mapping):
-        return record if record.get("language") is not None else {**record, "language": language}
-    return record if record.language is not None else record.model_copy(update={"language": language})
+    if owner.language is not None and fields.get("language") is None:
+        own["language"] = owner.language
+    return {**item, **own} if isinstance(item, Mapping) else item.model_copy(update=own), wrong
 
 
 def _messages(item: object, index: int) -> list[SourceMessage]:
@@ -271,9 +242,5 @@ def _reason_to_skip(message: SourceMessage, roles: frozenset[Role]) -> str | Non
 
 
 def addition_owner(fields: Mapping[str, Any]) -> AdditionOwner:
-    """Return whose additions are.
-
-    Raises:
-        InvalidInputError: an id isn't allowed.
-    """
+    """Return whose additions are; raise `InvalidInputError` where an id isn't allowed."""
     return validate_model(AdditionOwner, {name: value for name, value in fields.items() if value is not None})

@@ -39,10 +39,7 @@ MESSAGE_ID_ATTRIBUTE, FACTS_ATTRIBUTE, STALE_FACTS_ATTRIBUTE = "message_id", "fa
 class ConversationOwner:
     """Whose conversation it is. It comes from the program, never from messages or a model.
 
-    Attributes:
-        tenant: the tenant.
-        conversation_id: the conversation, such as a LangGraph thread's id; None = none.
-        session: part of the conversation; neighbours' windows never join two sessions.
+    `session` is a part of the conversation: neighbours' windows never join two sessions.
     """
 
     conversation_id: str | None
@@ -64,13 +61,10 @@ class ConversationOwner:
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessages:
-    """The outcome of recording a thread's messages.
+    """The outcome of recording a thread's messages: all that are worth keeping, in order, as they are now in the store.
 
-    Attributes:
-        records: all that are worth keeping, in the thread's order, as they are now in the store.
-        created: ids of new ones.
-        replaced: ids of those whose text has changed.
-        warnings: deviations from the input, in words.
+    `created` are the ids of new ones, `replaced` of those whose text has changed; `warnings` are deviations from the
+    input.
     """
 
     records: tuple[Message, ...]
@@ -102,7 +96,7 @@ def record_messages(
     drafts = list(_drafts(owner, messages, frozenset(roles), datetime.now(UTC), warnings))
     with store.exclusive(owner.tenant):
         scope = validate_model(Scope, {"tenant": owner.tenant}, "place")
-        known = {record.id: record for record in store.get([draft.id for draft in drafts], scope=scope)}
+        known = {record.id: record for record in store.get([draft["id"] for draft in drafts], scope=scope)}
         session_scope = Scope(tenant=owner.tenant, user_id=owner.user_id, conversation_id=owner.conversation_id)
         merged = _merge_drafts(drafts, known, store.next_position(session_scope, owner.session))
         changed = {record.id: record for record, before in merged if record is not before}
@@ -115,26 +109,20 @@ def record_messages(
     return RecordedMessages(records, ids["created"], ids["replaced"], tuple(warnings))
 
 
-@dataclass(frozen=True, slots=True)
-class _MessageDraft:
-    id: str
-    fields: dict[str, Any]
-
-
 def _drafts(
     owner: ConversationOwner, messages: Iterable[object], roles: Collection[Role], now: datetime, warnings: list[str]
-) -> Iterator[_MessageDraft]:
+) -> Iterator[dict[str, Any]]:
     """Yield the fields of messages that are worth keeping; add to `warnings` what couldn't be taken as it was given."""
     for position, given in enumerate(messages):
         for part, message in enumerate(parse_known_message(given, f"messages.{position}")):
             if message.role not in roles or not message.content.strip():
                 continue
             unnamed = ("text", str(position), message.role.value, message.name or "", message.content)
-            key = owner.key("message", *(("id", message.id) if message.id else unnamed), str(part))
             created_at = _created_at(message, now, warnings)
             if len(message.content) > MAX_TEXT_CHARS:
                 warnings.append(f"a message of {len(message.content):,} characters is cut at {MAX_TEXT_CHARS:,}")
-            fields = {
+            yield {
+                "id": owner.key("message", *(("id", message.id) if message.id else unnamed), str(part)),
                 "text": message.content[:MAX_TEXT_CHARS],
                 "author": message.name,
                 "role": message.role,
@@ -143,7 +131,6 @@ def _drafts(
                 "attributes": {MESSAGE_ID_ATTRIBUTE: message.id} if message.id else {},
                 **owner.owner_fields(),
             }
-            yield _MessageDraft(key, fields)
 
 
 def _created_at(message: SourceMessage, now: datetime, warnings: list[str]) -> datetime:
@@ -161,32 +148,32 @@ def _created_at(message: SourceMessage, now: datetime, warnings: list[str]) -> d
 
 
 def _merge_drafts(
-    drafts: Sequence[_MessageDraft], known: dict[str, Any], position: int | None
+    drafts: Sequence[dict[str, Any]], known: dict[str, Any], position: int | None
 ) -> list[tuple[Message, Message | None]]:
     """Return each message as it is to be, with the store's record of it: the same object if nothing is new."""
     merged: list[tuple[Message, Message | None]] = []
     for draft in drafts:
-        before = known.get(draft.id)
+        before = known.get(draft["id"])
         if before is None:
-            record = validate_model(Message, {"id": draft.id, "position": position, **draft.fields}, "messages")
+            record = validate_model(Message, {"position": position, **draft}, "messages")
             position = None if position is None else position_after(position)
         else:
             record = _merge_draft(before, draft)
-        known[draft.id] = record
+        known[record.id] = record
         merged.append((record, before))
     return merged
 
 
-def _merge_draft(before: Message, draft: _MessageDraft) -> Message:
+def _merge_draft(before: Message, draft: dict[str, Any]) -> Message:
     """Return a known message with its new text, as unread for facts; the same object if its text is the same.
 
     Its time and position stay.
     """
-    new = {name: draft.fields[name] for name in ("text", "author", "role")}
+    new = {name: draft[name] for name in ("text", "author", "role")}
     if all(getattr(before, name) == value for name, value in new.items()):
         return before
     stale = [*stale_fact_ids(before), *_strings(before.attributes.get(FACTS_ATTRIBUTE))]
-    attributes = {**draft.fields["attributes"], **({STALE_FACTS_ATTRIBUTE: stale} if stale else {})}
+    attributes = {**draft["attributes"], **({STALE_FACTS_ATTRIBUTE: stale} if stale else {})}
     fields = {**before.model_dump(exclude_defaults=True), **new, "attributes": attributes}
     return validate_model(Message, {**fields, "updated_at": datetime.now(UTC)}, "messages")
 
@@ -225,11 +212,7 @@ def record_turn(
     """Write the thread's last turn, from the last user's message on, as a trajectory; return its id.
 
     A turn has the same id each time. The same turn again is left as it is, with the score that it may have by now; one
-    that has grown since is rewritten and waits for a score. None if no user said anything.
-
-    Raises:
-        InvalidInputError: something among them is no message.
-        StoreUnavailableError: the store fails.
+    that has grown since is rewritten and waits for a score. None if no user said anything. Raises as `record_messages`.
     """
     parsed = parse_messages(messages)
     starts = [at for at, message in enumerate(parsed) if message.role is Role.USER and message.content.strip()]

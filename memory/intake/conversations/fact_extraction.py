@@ -7,7 +7,7 @@ the model can't be asked for stays unread until the next time, and no message is
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from itertools import count
@@ -53,17 +53,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ExtractionResult:
-    """The outcome of reading messages for facts.
+    """The outcome of reading messages for facts: ids of new ones, and of older ones that they contradict.
 
-    Attributes:
-        created: ids of new facts.
-        superseded: ids of older facts that new ones contradict.
-        withdrawn: ids of facts that were drawn from text which has changed since.
-        unsupported: facts that the model named and its messages don't say; they were dropped.
-        unread: messages that are still to be read.
-        calls: calls of the model.
-        tokens: tokens that they read and wrote.
-        failure: why reading ended before all were read: a reason and its detail.
+    `withdrawn` are ids of facts that were drawn from text which has changed since; `unsupported` counts those that the
+    model named and its messages don't say: they were dropped. `tokens` are those that its calls read and wrote.
+    `failure` says why reading ended while messages were `unread`: a reason and its detail.
     """
 
     created: list[str] = field(default_factory=list)
@@ -92,18 +86,11 @@ def extract_facts(
 ) -> ExtractionResult:
     """Draw facts from those of a conversation's messages that weren't read yet, oldest first.
 
-    Args:
-        store: the store, open for writing, which holds `messages`.
-        owner: whose conversation it is; the facts are of the same owners.
-        messages: its messages, oldest first; of those by user and assistant the unread ones are read.
-        client: asks the language model.
-        settings: they say what all calls together may cost, and how long a prompt may be.
-        single_valued: fact types that have one value at a time whatever the model says.
+    Only messages by user and assistant are read. `single_valued` are fact types that have one value at a time whatever
+    the model says; `settings` bound all calls together, and each prompt.
 
-    Where the model or the embedder fails, the result and the log say so; the messages wait for the next time.
-
-    Raises:
-        StoreUnavailableError: the store fails; what was read before is kept.
+    Where the model or the embedder fails, the result and the log say so; the messages wait for the next time. What was
+    read before the store fails (`StoreUnavailableError`) is kept.
     """
     spoken = [message for message in messages if message.role in CONVERSATION_ROLES]
     unread = [position for position, message in enumerate(spoken) if not is_extracted(message)]
@@ -217,7 +204,6 @@ class _FactExtractor:
                 self.store,
                 records,
                 tenant=self.owner.tenant,
-                single_valued=self.single_valued,
                 single_ids=single,
                 along=[mark_extracted(message, drawn[message.id]) for message in batch if message.id in read],
             )
@@ -250,7 +236,8 @@ class _FactExtractor:
         """
         last = max(cited, key=_time_key)
         sources = [message.id for message in cited]
-        for record_id in self._candidate_ids(fact):
+        parts = [normalise(part) for part in (fact.subject, fact.fact_type, fact.object)]
+        for record_id in (self.owner.key("fact", *parts, str(times)) for times in count()):
             known = new.get(record_id) or self._stored([record_id]).get(record_id)
             if not isinstance(known, Fact):
                 break
@@ -271,11 +258,6 @@ class _FactExtractor:
             session=self.owner.session,
             **self.owner.owner_fields(),
         )
-
-    def _candidate_ids(self, fact: ExtractedFact) -> Iterator[str]:
-        """Yield the ids that a fact may have, one for each time that it began to hold."""
-        parts = [normalise(part) for part in (fact.subject, fact.fact_type, fact.object)]
-        return (self.owner.key("fact", *parts, str(times)) for times in count())
 
     def _has_later_value(self, known: Fact, new: dict[str, Fact]) -> bool:
         """Return whether another value was stated for the same thing after a fact, whether or not it ended the fact."""

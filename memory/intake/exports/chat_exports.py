@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, listed
@@ -32,27 +32,23 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
     A chat that was branched off has the messages before the branch under the ids that they have in the first one:
     there its conversation comes before the message's id.
     """
-    number = 0
-    first = _first_conversations(document)
+    number, first = count(1), _first_conversations(document)
     for conversation in as_list(document):
         mapping = conversation.get("mapping") if isinstance(conversation, Mapping) else None
         if not isinstance(mapping, Mapping):
-            number += 1
-            yield _invalid(number, conversation, "mapping: got nothing; allowed: a conversation of a ChatGPT export")
+            yield _invalid(next(number), conversation, "mapping", "a conversation of a ChatGPT export")
             continue
         branch = _visible_branch(conversation, mapping)
         for node in [*branch, *(name for name in mapping if name not in branch)]:
             message = as_mapping(mapping[node]).get("message")
             if not isinstance(message, Mapping):  # the root of the tree
                 continue
-            number += 1
             raw = raw_json(message)
             if node not in branch:
-                yield SourceItem(number, _ABANDONED, raw)
+                yield SourceItem(next(number), _ABANDONED, raw)
                 continue
-            moment = _moment(message.get("create_time"), conversation.get("create_time"), "create_time")
-            outcome = _chatgpt_outcome(conversation, message, first, moment.text)
-            yield SourceItem(number, outcome, raw, moment.warning)
+            moment, warning = _moment(message.get("create_time"), conversation.get("create_time"), "create_time")
+            yield SourceItem(next(number), _chatgpt_outcome(conversation, message, first, moment), raw, warning)
 
 
 def _first_conversations(document: Any) -> dict[str, str]:
@@ -102,8 +98,7 @@ def _chatgpt_outcome(
     content = as_mapping(message.get("content"))
     if content.get("content_type") not in ("text", "multimodal_text"):
         return _HIDDEN
-    parts = content.get("parts")
-    texts = [_part_text(part) for part in listed(parts)]
+    texts = [_part_text(part) for part in listed(content.get("parts"))]
     text = _MARK.sub(_shown, "\n".join(filter(None, texts))).strip()
     message_id, name = to_text(message.get("id")), _chatgpt_conversation(conversation)
     if message_id is not None and name and first.get(message_id, name) != name:
@@ -135,24 +130,21 @@ def is_of_claude(item: Mapping[str, Any]) -> bool:
 
 def read_claude(document: Any) -> Iterator[SourceItem]:
     """Yield the messages of a Claude export, and attachments of messages and projects as archival entries."""
-    number = 0
+    number = count(1)
     for conversation in as_list(document):
         messages = conversation.get("chat_messages") if isinstance(conversation, Mapping) else None
         if not isinstance(messages, list) and is_of_claude(as_mapping(conversation)):
             for fields in _claude_documents(conversation):
-                number += 1
-                yield SourceItem(number, fields if fields["text"] else _EMPTY, raw_json(fields))
+                yield SourceItem(next(number), fields if fields["text"] else _EMPTY, raw_json(fields))
             continue
         if not isinstance(messages, list):
-            number += 1
-            yield _invalid(number, conversation, "chat_messages: got nothing; allowed: a conversation of Claude's")
+            yield _invalid(next(number), conversation, "chat_messages", "a conversation of Claude's")
             continue
         for message in messages:
             given = as_mapping(message).get("created_at")
-            moment = _moment(given, conversation.get("created_at"), "created_at")
-            for outcome in _claude_outcomes(conversation, message, moment.text):
-                number += 1
-                yield SourceItem(number, outcome, raw_json(message), moment.warning)
+            moment, warning = _moment(given, conversation.get("created_at"), "created_at")
+            for outcome in _claude_outcomes(conversation, message, moment):
+                yield SourceItem(next(number), outcome, raw_json(message), warning)
 
 
 def _claude_documents(item: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -175,13 +167,11 @@ def _claude_outcomes(
 ) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
     role = _SENDERS.get(str(as_mapping(message).get("sender")))
     if role is None:
-        reason = "sender: got nothing known; allowed: human or assistant"
-        yield InvalidLine(reason, raw_json(message))
+        yield InvalidLine("sender: got nothing known; allowed: human or assistant", raw_json(message))
         return
     owner = conversation.get("uuid")
     yield _message(message.get("uuid"), _claude_text(message), role, owner, created_at, conversation.get("name"))
-    attachments = message.get("attachments")
-    for at, attachment in enumerate(listed(attachments)):
+    for at, attachment in enumerate(listed(message.get("attachments"))):
         text = to_text(as_mapping(attachment).get("extracted_content"))
         if text is not None:
             yield {
@@ -196,27 +186,18 @@ def _claude_outcomes(
 
 def _claude_text(message: Mapping[str, Any]) -> str:
     """Return the text of a message's blocks, without thoughts and tools; of older exports its only text."""
-    content = message.get("content")
-    blocks = [as_mapping(block) for block in listed(content)]
+    blocks = [as_mapping(block) for block in listed(message.get("content"))]
     texts = [str(block.get("text") or "").strip() for block in blocks if block.get("type") == "text"]
     return "\n".join(filter(None, texts)) or str(message.get("text") or "").strip()
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """When a message was written, RFC 3339, and the error of the time that it states itself."""
-
-    text: str | None
-    warning: str | None = None
-
-
-def _moment(stated: object, of_conversation: object, name: str) -> _Moment:
-    """Return a message's own time, else that of its conversation, with a warning if its own is invalid."""
+def _moment(stated: object, of_conversation: object, name: str) -> tuple[str | None, str | None]:
+    """Return a message's own time (RFC 3339), else its conversation's, and a warning if its own is invalid."""
     moment, other = epoch_time(stated), epoch_time(of_conversation)
     if moment or stated in (None, ""):
-        return _Moment(moment or other)
+        return moment or other, None
     instead = "the conversation's time is used" if other else "the time is unknown"
-    return _Moment(other, f"{name}: got {display_value(stated)}, which is not a time; {instead}")
+    return other, f"{name}: got {display_value(stated)}, which is not a time; {instead}"
 
 
 def _message(
@@ -235,5 +216,6 @@ def _message(
     }
 
 
-def _invalid(number: int, value: Any, reason: str) -> SourceItem:
-    return SourceItem(number, InvalidLine(reason, raw_json(value)), raw_json(value))
+def _invalid(number: int, value: Any, name: str, allowed: str) -> SourceItem:
+    raw = raw_json(value)
+    return SourceItem(number, InvalidLine(f"{name}: got nothing; allowed: {allowed}", raw), raw)

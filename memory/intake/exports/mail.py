@@ -48,11 +48,7 @@ def is_mail(head: bytes) -> bool:
 
 
 def read_mail(path: Path) -> Iterator[SourceItem]:
-    """Yield the messages of a file; a thread is a conversation, and the number is that of a message's first line.
-
-    Raises:
-        OSError: it can't be read.
-    """
+    """Yield the messages of a file; a thread is a conversation, and the number is that of a message's first line."""
     with path.open("rb") as file:
         for number, data in _messages(file):
             raw = to_printable(data[:_SHOWN_RAW])

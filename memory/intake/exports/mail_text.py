@@ -135,19 +135,16 @@ class _PageText(HTMLParser):
         self._quoted = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin an element."""
         self._hidden += tag in _UNSEEN_TAGS
         self._quoted += tag in _QUOTES
         self._part("\n" if tag in _BLOCKS else "\t" if tag in _CELLS else "")
 
     def handle_endtag(self, tag: str) -> None:
-        """End an element."""
         self._hidden = max(0, self._hidden - (tag in _UNSEEN_TAGS))
         self._part("\n" if tag in _BLOCKS - _VOID else "")
         self._quoted = max(0, self._quoted - (tag in _QUOTES))
 
     def handle_data(self, data: str) -> None:
-        """Take a text."""
         self._part(re.sub(r"\s+", " ", data))
 
     def _part(self, text: str) -> None:
@@ -155,6 +152,5 @@ class _PageText(HTMLParser):
             self._parts.append(text.replace("\n", "\n> ") if self._quoted else text)
 
     def text(self) -> str:
-        """Return the collected text."""
         lines = (" ".join(line.split()) for line in "".join(self._parts).split("\n"))
         return "\n".join(lines)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from html import unescape
+from html import escape, unescape
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from recall_loop.memory.intake.exports.slack_parts import parts_text
-from recall_loop.memory.intake.formats.export_files import opened_export
-from recall_loop.memory.intake.formats.foreign_files import zip_members
-from recall_loop.memory.intake.formats.source_items import (
-    LeftOut,
-    SourceItem,
-    as_list,
-    epoch_time,
-    file_title,
-    listed,
-)
+from recall_loop.memory.intake.formats.foreign_files import opened_export, zip_members
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, file_title, listed
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 
 DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
@@ -28,6 +20,10 @@ _MARK = re.compile(r"<([@#!]?)([^|>]+)(?:\|([^>]*))?>")
 _ORDINARY = (None, "bot_message", "file_share", "me_message", "thread_broadcast", "file_comment")
 _NOTICE = LeftOut("notices of Slack (joins, topics and the like)")
 _EMPTY = LeftOut("messages without text")
+_DEEPEST = 12  # a list in a quotation in a block is six levels down
+# Elements that name something: the sigil of Slack's markup, and the field that holds the id.
+_NAMED = {"user": ("@", "user_id"), "channel": ("#", "channel_id"), "broadcast": ("!", "range")}
+_IN_ONE_LINE = ("rich_text_section", "rich_text_preformatted", "rich_text_quote")
 
 
 @dataclass(slots=True)
@@ -70,19 +66,16 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     """Yield the messages of an export, or of one day's file, channel by channel and day by day.
 
     A channel is a conversation, a day or a thread a session of it. Marks are written out: names of people and channels,
-    links with their words. One day's file that lies in its export gives the same messages as the whole export.
-
-    Raises:
-        UnreadableFileError: a file of the export isn't JSON.
-        OSError: one can't be read.
+    links with their words. One day's file that lies in its export gives the same messages as the whole export. A file
+    that isn't JSON raises `UnreadableFileError`.
     """
     workspace = _Workspace()
     if document is not None:
         channel = path.resolve().parent
         _add_sibling_indexes(channel, workspace)
-        yield from _messages(document, clean_text(channel.name) or file_title(path), workspace, 0)
+        yield from _messages(document, clean_text(channel.name) or file_title(path), workspace, count(1))
         return
-    names, number = _json_files(path), 0
+    names, numbers = _json_files(path), count(1)
     with opened_export(path) as read:
         for name in names:
             if PurePosixPath(name).name in _INDEXES:
@@ -90,9 +83,7 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
         for name in names:
             place = PurePosixPath(name)
             if DAY_FILE.fullmatch(place.name) and len(place.parts) > 1:
-                for item in _messages(read(name), place.parts[-2], workspace, number):
-                    number = item.number
-                    yield item
+                yield from _messages(read(name), place.parts[-2], workspace, numbers)
 
 
 def _add_sibling_indexes(channel: Path, workspace: _Workspace) -> None:
@@ -110,10 +101,10 @@ def _json_files(path: Path) -> list[str]:
     return sorted(name for name in zip_members(path) if name.endswith(".json") and not name.startswith("__MACOSX"))
 
 
-def _messages(items: Any, channel: str, workspace: _Workspace, start: int) -> Iterator[SourceItem]:
-    for number, item in enumerate(as_list(items), start + 1):
+def _messages(items: Any, channel: str, workspace: _Workspace, numbers: Iterator[int]) -> Iterator[SourceItem]:
+    for item in as_list(items):
         raw = raw_json(item)
-        yield SourceItem(number, _outcome(item, channel, workspace, raw), raw)
+        yield SourceItem(next(numbers), _outcome(item, channel, workspace, raw), raw)
 
 
 def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[str, Any] | LeftOut | InvalidLine:
@@ -122,7 +113,7 @@ def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[s
         return InvalidLine("ts: got nothing; allowed: a message of Slack with its time", raw)
     if item.get("type", "message") != "message" or item.get("subtype") not in _ORDINARY:
         return _NOTICE
-    text = _plain(to_text(item.get("text")) or parts_text(item), workspace).strip()
+    text = _plain(to_text(item.get("text")) or _parts_text(item), workspace).strip()
     if not text:
         return _EMPTY
     return {
@@ -163,3 +154,42 @@ def _plain(text: str, workspace: _Workspace) -> str:
         return f"{label} ({target})" if label and label != target else target
 
     return unescape(_MARK.sub(words, text))
+
+
+def _parts_text(message: Mapping[str, Any]) -> str:
+    """Return what a message's blocks say, or else its attachments, with Slack's marks; "" where neither does."""
+    attachments = (_attachment_text(as_mapping(one)) for one in listed(message.get("attachments")))
+    return _joined(_block_text(one) for one in listed(message.get("blocks"))) or _joined(attachments)
+
+
+def _block_text(block: Any, depth: int = 0) -> str:
+    """Return the text of a block or of an element in it; "" for pictures, buttons and elements nested too deeply."""
+    block = as_mapping(block)
+    if depth > _DEEPEST:
+        return ""
+    name = _NAMED.get(str(block.get("type")))
+    if name is not None:
+        return f"<{name[0]}{block[name[1]]}>" if block.get(name[1]) else ""
+    if block.get("type") == "emoji":
+        return f":{block.get('name')}:"
+    if block.get("type") == "link":
+        return f"<{block.get('url')}|{block['text']}>" if block.get("text") else f"<{block.get('url')}>"
+    text = block.get("text")
+    if isinstance(text, str):
+        return text if block.get("type") == "mrkdwn" else escape(text, quote=False)
+    parts = [
+        _block_text(one, depth + 1) for one in (text, *listed(block.get("fields")), *listed(block.get("elements")))
+    ]
+    return "".join(parts) if block.get("type") in _IN_ONE_LINE else _joined(parts)
+
+
+def _attachment_text(attachment: Mapping[str, Any]) -> str:
+    fields = [as_mapping(one) for one in listed(attachment.get("fields"))]
+    texts = [attachment.get(name) for name in ("pretext", "title", "text")]
+    texts += [": ".join(str(one[name]) for name in ("title", "value") if one.get(name)) for one in fields]
+    texts += [_block_text(one) for one in listed(attachment.get("blocks"))]
+    return _joined(texts) or _joined([attachment.get("fallback")])
+
+
+def _joined(texts: Iterable[Any]) -> str:
+    return "\n".join(text.strip() for text in texts if isinstance(text, str) and text.strip())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, epoch_time, listed
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, listed
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, raw_json, to_text
 from recall_loop.state.types import MAX_TEXT_CHARS
 
@@ -26,11 +27,10 @@ def read_telegram(document: Any) -> Iterator[SourceItem]:
     """Yield the messages of an export, chat by chat; a chat is a conversation, a day a session."""
     export = as_mapping(document)
     chats = [chat for name in _LISTS for chat in listed(as_mapping(export.get(name)).get("list"))]
-    number = 0
+    number = count(1)
     for chat in map(as_mapping, chats or [export]):
         for message in listed(chat.get("messages")):
-            number += 1
-            yield SourceItem(number, _outcome(chat, message), raw_json(message))
+            yield SourceItem(next(number), _outcome(chat, message), raw_json(message))
 
 
 def _outcome(chat: Mapping[str, Any], message: Any) -> dict[str, Any] | LeftOut | InvalidLine:
@@ -40,8 +40,8 @@ def _outcome(chat: Mapping[str, Any], message: Any) -> dict[str, Any] | LeftOut 
         return InvalidLine("date: got nothing; allowed: a message of Telegram with its id and time", raw_json(message))
     if fields.get("type") != "message":
         return _NOTICE
-    parts = fields.get("text")
-    texts = (one if isinstance(one, str) else as_mapping(one).get("text") for one in listed(parts) or [parts])
+    parts = as_list(fields.get("text"))
+    texts = (one if isinstance(one, str) else as_mapping(one).get("text") for one in parts)
     text = "".join(one for one in texts if isinstance(one, str)).strip()
     if not text:
         return _EMPTY

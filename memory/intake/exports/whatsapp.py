@@ -11,11 +11,10 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 from recall_loop.memory.intake.formats.foreign_files import read_member, zip_members
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, UnreadableFileError, file_title
@@ -63,9 +62,7 @@ def chat_member(names: Sequence[str]) -> str | None:
 def is_whatsapp(path: Path) -> bool:
     """Return whether a text, ZIP or folder holds a chat with messages; in a folder, the text has the name iPhones give.
 
-    Raises:
-        UnreadableFileError: a ZIP's text can't be unpacked.
-        OSError: it can't be read.
+    Raises `UnreadableFileError` where a ZIP's text can't be unpacked.
     """
     if path.is_dir() and not (path / _IPHONE_NAME).is_file():
         return False
@@ -75,22 +72,17 @@ def is_whatsapp(path: Path) -> bool:
 
 
 def read_whatsapp(path: Path, conversation: str | None = None) -> Iterator[SourceItem]:
-    """Yield the messages of a chat; a day is a session.
+    """Yield the messages of a chat; a day is a session. What is no chat raises `UnreadableFileError`.
 
     Ids are derived from the conversation and the written text, not from how a date is read: a chat that is exported
     again later gives the same ones. `conversation` is the chat's name where that of the file isn't to be used.
-
-    Raises:
-        UnreadableFileError: it isn't such a chat, or can't be unpacked.
-        OSError: it can't be read.
     """
     name = conversation or _conversation(path)
     with _opened(path) as file:
         dates = [date for date, _ in groupby(turn.date for turn in _turns(file) if turn.date)]
     if not dates:
-        raise UnreadableFileError(
-            path, "not a WhatsApp chat", "name the text file of an exported chat, or set --format"
-        )
+        remedy = "name the text file of an exported chat, or set --format"
+        raise UnreadableFileError(path, "not a WhatsApp chat", remedy)
     told = order_in_time(dates)
     order, seen = told or _usual_order(dates), Counter[str]()
     warning = None if told else _UNSURE.format(order=order)
@@ -102,23 +94,18 @@ def read_whatsapp(path: Path, conversation: str | None = None) -> Iterator[Sourc
             yield SourceItem(turn.number, outcome, _raw(turn), told_now)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
+def _opened(path: Path) -> TextIO:
+    """Return a chat's text, in which a line that isn't UTF-8 is handled on its own."""
     if path.is_dir():
         path = path / _IPHONE_NAME
-    # A line that isn't UTF-8 is handled on its own.
-    with io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", errors="surrogateescape") as text:
-        yield text
-
-
-def _bytes(path: Path) -> IO[bytes]:
     if not zipfile.is_zipfile(path):
-        return path.open("rb")
+        return path.open(encoding="utf-8-sig", errors="surrogateescape")
     member = chat_member(zip_members(path))
     if member is None:
         raise UnreadableFileError(path, "a ZIP archive without a chat", "export the chat again")
     with zipfile.ZipFile(path) as archive:
-        return io.BytesIO(read_member(archive, member))
+        data = io.BytesIO(read_member(archive, member))
+    return io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape")
 
 
 def _turns(lines: Iterable[str]) -> Iterator[_Turn]:

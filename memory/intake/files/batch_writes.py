@@ -34,7 +34,6 @@ class WriteOptions:
     batch_size: int = BATCH_SIZE
 
     def __post_init__(self) -> None:
-        """Check the batch size."""
         if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
             raise InvalidInputError("batch_size", self.batch_size, f"an integer from 1 to {MAX_BATCH_SIZE}")
 
@@ -52,11 +51,7 @@ class WriteSummary:
     seconds: float = 0.0
 
     def write(self, batch: Sequence[Record], store: MemoryStore, tenant: str) -> list[WriteOutcome]:
-        """Write a batch and count its outcomes; those that the store rejects are left for the caller to report.
-
-        Raises:
-            StoreError: the store can't be written.
-        """
+        """Write a batch and count its outcomes; those that the store rejects are left for the caller to report."""
         outcomes = store.upsert(batch, tenant=tenant, on_reject="report") if batch else []
         statuses = Counter(outcome.status for outcome in outcomes)
         self.created += statuses["created"]
@@ -80,9 +75,7 @@ class RejectsFile:
     def drop_after(self, line: int) -> None:
         """Drop this input's entries after `line`, left from an earlier or broken-off run.
 
-        Raises:
-            InvalidInputError: the file exists and is not a rejects file.
-            OSError: it can't be read or written.
+        Raises `InvalidInputError` where the file exists and is not a rejects file.
         """
         if not self._path.exists():
             return
@@ -93,11 +86,7 @@ class RejectsFile:
             write_atomically(self._path, "".join(f"{_dump(entry)}\n" for entry in kept))
 
     def add(self, rejected: list[tuple[int, str, str]]) -> None:
-        """Append `(line, reason, raw)` entries; on disk when this returns.
-
-        Raises:
-            OSError: the file can't be written.
-        """
+        """Append `(line, reason, raw)` entries; on disk when this returns."""
         if not rejected:
             return
         with self._path.open("a", encoding="utf-8") as file:

@@ -54,12 +54,7 @@ class Checkpoint:
         return CheckpointPosition()
 
     def save(self, position: CheckpointPosition) -> None:
-        """Record that the file is done up to `position`; on disk when this returns.
-
-        Raises:
-            OSError: the file can't be read.
-            StoreError: the store can't be written.
-        """
+        """Record that the file is done up to `position`; on disk when this returns."""
         self._hash_up_to(position.offset)
         sha256 = self._hash.hexdigest()
         fields = {"version": _VERSION, "offset": position.offset, "line": position.line, "sha256": sha256}

@@ -15,11 +15,13 @@ from recall_loop.memory.intake.exports.mail import is_mail
 from recall_loop.memory.intake.exports.slack_export import is_slack, is_slack_folder
 from recall_loop.memory.intake.exports.telegram import is_telegram
 from recall_loop.memory.intake.exports.whatsapp import chat_member, is_whatsapp
-from recall_loop.memory.intake.formats.export_files import conversation_parts, folder_parts, read_conversations
 from recall_loop.memory.intake.formats.foreign_files import (
     HEAD_BYTES,
     check_signature,
     check_text,
+    conversation_parts,
+    folder_parts,
+    read_conversations,
     zip_members,
 )
 from recall_loop.memory.intake.formats.message_lists import is_langchain, is_openai, messages_of, says_itself
@@ -61,12 +63,9 @@ _INSTEAD = "say with --format what it is"
 
 @dataclass(frozen=True, slots=True)
 class DetectedFormat:
-    """What a file is taken for.
+    """What a file is taken for: one of `FORMATS`, or nothing where there are only blanks in it.
 
-    Attributes:
-        name: one of `FORMATS`.
-        document: the JSON value that the file holds, where it was read whole.
-        empty: whether there is nothing in it, or blanks only.
+    `document` is the JSON value that the file holds, where it was read whole.
     """
 
     name: str
@@ -80,12 +79,11 @@ class DetectedFormat:
 
 
 def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
-    """Return what a file is taken for, and refuse one that can't be read at all; a pipe is taken for records.
+    """Return what a file is taken for; a pipe is taken for records.
 
     Raises:
         InvalidInputError: `wanted` is no format.
         UnreadableFileError: the whole file is of another kind; names the kind and the remedy.
-        OSError: it can't be read.
     """
     if wanted != AUTO and wanted not in FORMATS:
         raise InvalidInputError("format", wanted, ", ".join((AUTO, *FORMATS)))
@@ -124,9 +122,7 @@ def _of_file(path: Path, head: bytes, wanted: str) -> DetectedFormat:
 def load_document(path: Path) -> Any:
     """Return the JSON value of a file, or of its lines where each holds one; a line that holds none is an InvalidLine.
 
-    Raises:
-        UnreadableFileError: it is neither.
-        OSError: it can't be read.
+    Raises `UnreadableFileError` where it is neither.
     """
     try:
         return json.loads(path.read_bytes().decode("utf-8-sig"))

@@ -63,10 +63,7 @@ def record_from_document(doc: Mapping[str, Any]) -> Record:
     The collection becomes the conversation. A speaker is the author of a message and the subject of a
     fact or event. A role that chat APIs don't know is left out. Notes, summaries, events and titled passages
     become archival entries with a label. Turn numbers are not taken over: times and the order of the
-    file give the order of turns.
-
-    Raises:
-        InvalidInputError: names the field, its value and what is allowed.
+    file give the order of turns. A wrong field raises `InvalidInputError`.
     """
     kind = doc.get("kind")
     content_type = _KINDS.get(kind) if isinstance(kind, str) else None

@@ -28,19 +28,20 @@ from recall_loop.state.records.records import Fact, Record, parse_record
 from recall_loop.state.scope import Scope
 
 
+class _FileScope(Scope):
+    language: LanguageCode | None = None
+    timezone: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class FileOwner:
     """Defaults for records of a file: owner, conversation, language and time zone.
 
-    Attributes:
-        user_id: user who owns the memory.
-        agent_id: agent that owns the memory.
-        conversation_id: their conversation.
-        language: code of the language of records that state none.
-        timezone: name of the time zone of times without one, such as Europe/Berlin; UTC if absent.
+    `language` is the code of that of records that state none, `timezone` the zone of times without one, such as
+    Europe/Berlin; UTC if absent.
 
     Raises:
-        InvalidInputError: there is no such zone.
+        InvalidInputError: an id or the language isn't allowed, or there is no such zone.
     """
 
     user_id: str | None = None
@@ -50,7 +51,7 @@ class FileOwner:
     timezone: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the zone."""
+        validate_model(_FileScope, self.fields())
         try:
             self.zone()
         except (LookupError, ValueError, OSError) as error:  # a folder of zones is no zone either
@@ -73,25 +74,9 @@ class FileOwner:
 NOBODY = FileOwner()
 
 
-class _FileScope(Scope):
-    language: LanguageCode | None = None
-    timezone: str | None = None
-
-
-def file_owner(fields: Mapping[str, str | None]) -> FileOwner:
-    """Return the owner that fields of a scope name; `language` and `timezone` may be among them.
-
-    Raises:
-        InvalidInputError: an id, the language or the zone isn't allowed.
-    """
-    given = {name: value for name, value in fields.items() if value is not None}
-    validate_model(_FileScope, given)
-    return FileOwner(**given)
-
-
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One line's or item's outcome. `end` is the byte offset after it, or None if the file isn't read by lines."""
+    """The outcome of a `SourceItem`; `duplicate_of_line` is an earlier one that gave the same id."""
 
     line: int
     outcome: Record | InvalidLine | LeftOut
@@ -127,25 +112,17 @@ def iter_entries(path: Path, format_name: str | DetectedFormat, owner: FileOwner
         format_name = DetectedFormat(str(format_name))
     detected = detect_format(path, format_name) if isinstance(format_name, str) else format_name
     ids = FileIdTracker(owner.key())
-    for item, end in _items(path, detected, owner):
+    for item in _items(path, detected, owner):
         outcome = _outcome(item, detected.name, owner, ids)
         earlier = ids.earlier_line(outcome.id, item.number) if isinstance(outcome, Record) else None
-        yield FileEntry(item.number, outcome, item.raw, end, earlier, item.warning)
+        yield FileEntry(item.number, outcome, item.raw, item.end, earlier, item.warning)
 
 
-def _items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[tuple[SourceItem, int | None]]:
-    if detected.name == "records" and detected.document is None:
-        return _line_items(path)
-    if detected.name == "locomo":
-        samples = load_samples(path)
-        return _line_items(path) if samples is None else _whole(_listed(sample_documents(samples)))
-    return _whole(_foreign_items(path, detected, owner))
-
-
-def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[SourceItem]:
+def _items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[SourceItem]:
     document = detected.document
     readers: dict[str, Callable[[], Iterator[SourceItem]]] = {
-        "records": lambda: _listed(as_list(document)),
+        "records": lambda: _line_items(path) if document is None else _listed(as_list(document)),
+        "locomo": lambda: _locomo_items(path),
         "openai": lambda: read_messages(document, owner.conversation_id or file_title(path)),
         "langchain": lambda: read_messages(document, owner.conversation_id or file_title(path)),
         "chatgpt": lambda: read_chatgpt(document),
@@ -161,13 +138,14 @@ def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> It
     return readers[detected.name]()
 
 
-def _whole(items: Iterator[SourceItem]) -> Iterator[tuple[SourceItem, None]]:
-    return ((item, None) for item in items)
-
-
-def _line_items(path: Path) -> Iterator[tuple[SourceItem, int]]:
+def _line_items(path: Path) -> Iterator[SourceItem]:
     for line in raw_lines(path):
-        yield SourceItem(line.number, parse_object(line), to_printable(line.data)), line.end
+        yield SourceItem(line.number, parse_object(line), to_printable(line.data), end=line.end)
+
+
+def _locomo_items(path: Path) -> Iterator[SourceItem]:
+    samples = load_samples(path)
+    return _line_items(path) if samples is None else _listed(sample_documents(samples))
 
 
 def _listed(items: Iterable[Any]) -> Iterator[SourceItem]:
@@ -183,11 +161,10 @@ def _outcome(item: SourceItem, name: str, owner: FileOwner, ids: FileIdTracker) 
     if not isinstance(fields, dict):
         return fields
     try:
-        record = (
-            record_from_document(fields)
-            if name == "locomo"
-            else record_from_fields(with_zoned_times(fields, owner.zone()))
-        )
+        if name == "locomo":
+            record = record_from_document(fields)
+        else:
+            record = record_from_fields(with_zoned_times(fields, owner.zone()))
     except InvalidInputError as error:
         return InvalidLine(str(error), item.raw)
     missing = {key: value for key, value in owner.fields().items() if getattr(record, key, value) is None}
@@ -198,8 +175,7 @@ def _outcome(item: SourceItem, name: str, owner: FileOwner, ids: FileIdTracker) 
 def record_from_fields(fields: Mapping[str, Any]) -> Record:
     """Return one line of the format `records` as a record; an absent kind is derived, an absent id is a placeholder.
 
-    Raises:
-        InvalidInputError: names the field, its value and what is allowed.
+    Raises `InvalidInputError`, which names the field, its value and what is allowed.
     """
     if fields.get("text") is None and fields.get("content") is None:
         raise InvalidInputError("text", NOTHING, "text that is not blank, as `text` or `content`")

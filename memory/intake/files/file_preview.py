@@ -20,16 +20,11 @@ _SHOWN = 3
 
 @dataclass(slots=True)
 class FilePreview:
-    """The contents of a file.
+    """The contents of a file: its first records, as they would be written, and how many there are of each kind.
 
-    Attributes:
-        detected: its detected format.
-        first: its first records, as they would be written.
-        kinds: how many records of each kind there are; of one id one.
-        repeated: items whose id an earlier one has: the last of them is kept.
-        rejected: number and reason of each item that can't be kept.
-        left_out: items that aren't kept on purpose, counted by the reason.
-        warnings: number of each item whose record deviates from it, and how.
+    `repeated` counts items whose id an earlier one has: the last of them is kept. `left_out` counts, by the reason,
+    those that aren't kept on purpose. `rejected` and `warnings` have an item's number, and why it can't be kept, or
+    deviates.
     """
 
     detected: DetectedFormat
@@ -42,11 +37,9 @@ class FilePreview:
 
 
 def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> DetectedFormat:
-    """Return a file's detected format; with `auto`, a file is rejected if none of its first 20 items can be stored.
+    """Return a file's detected format; raises as `detect_format`.
 
-    Raises:
-        InvalidInputError: the format isn't known, or the whole file is of another kind.
-        OSError: it can't be read.
+    With `auto`, a file is refused, too, if none of its first 20 items can be stored.
     """
     detected = detect_format(path, format_name)
     if format_name != AUTO or not (path.is_file() or path.is_dir()):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recall_loop.memory.intake.exports.slack_export import is_slack_folder
 from recall_loop.memory.intake.exports.whatsapp import is_whatsapp
-from recall_loop.memory.intake.formats.export_files import folder_parts
+from recall_loop.memory.intake.formats.foreign_files import folder_parts
 
 REJECTS_SUFFIX = ".rejects.jsonl"
 

@@ -38,12 +38,9 @@ class IngestProblem:
 class IngestSummary(WriteSummary):
     """The outcome of ingesting one file.
 
-    Attributes:
-        duplicates: ids that a later line of the file gave again.
-        warnings: records that were kept otherwise than their items say, such as at another time.
-        skipped_lines: lines that were in the store already when a run was resumed.
-        left_out: items that aren't kept on purpose, counted by the reason.
-        format_words: what the file was taken for, such as "an export of ChatGPT".
+    `duplicates` counts ids that a later line gave again, `warnings` records that were kept otherwise than their items
+    say, `skipped_lines` those that were in the store already when a run was resumed, and `left_out`, by the reason,
+    items that aren't kept on purpose.
     """
 
     duplicates: int = 0
@@ -195,9 +192,5 @@ def export_line(record: Record) -> str:
 
 
 def export_lines(store: MemoryStore, scope: Scope, filters: Filters | None = None) -> Iterator[str]:
-    """Yield the scope's records in the order in which they were written; with filters those that `scan` gives.
-
-    Raises:
-        StoreError: the store can't be read.
-    """
+    """Yield the scope's records in the order in which they were written; with filters those that `scan` gives."""
     return (export_line(record) for record in store.scan(scope, filters))

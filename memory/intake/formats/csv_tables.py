@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from recall_loop.memory.intake.formats.column_names import COLUMN_NAMES, folded
 from recall_loop.memory.intake.formats.foreign_files import WINDOWS, text_encoding
 from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
@@ -27,6 +26,57 @@ _DELIMITERS = ",;\t|"
 _CLEAR_DATES = "a date such as 2024-05-31, or dates in one format, one of which shows which number is the month"
 _GUESSED = "the table is not in UTF-8; read as Windows-1252"
 _LARGEST_CELL = 4 * MAX_TEXT_CHARS  # longer texts are refused row by row, with their length
+# The usual names of columns in English, German, French and Spanish, by the field of a record.
+_NAMES = {
+    "text": """
+        content, message, body, note, memory, statement, sentence, description, comment
+        Nachricht, Inhalt, Notiz, Beschreibung, Bemerkung, Kommentar
+        texte, contenu, remarque, commentaire
+        texto, mensaje, contenido, nota, descripción, comentario
+        """,
+    "created_at": """
+        timestamp, datetime, date, time, created, created at, ts, sent at, sent
+        Zeitstempel, Zeitpunkt, Datum, Zeit, Uhrzeit, erstellt, erstellt am, gesendet, gesendet am
+        horodatage, date et heure, heure, créé le, envoyé le
+        fecha y hora, fecha, hora, creado, enviado
+        """,
+    "author": """
+        speaker, sender, from, name, username, user name, user
+        Absender, Verfasser, Autor, von, Benutzer, Benutzername
+        auteur, expéditeur, de, nom, utilisateur
+        remitente, nombre, usuario
+        """,
+    "role": "Rolle, rôle, rol",
+    "conversation_id": """
+        conversation, thread, thread id, channel, chat, chat id
+        Unterhaltung, Gespräch, Kanal
+        fil, canal, discussion
+        conversación, hilo
+        """,
+    "label": """
+        title, heading
+        Titel, Überschrift, Betreff, Thema
+        titre, objet, sujet
+        título, asunto
+        """,
+    "tags": """
+        keywords, labels
+        Schlagwörter, Stichwörter
+        mots-clés, étiquettes
+        palabras clave, etiquetas
+        """,
+}
+
+
+def _folded(name: str) -> str:
+    """Return a name as it is compared: its letters and digits, without case and accents."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name.casefold())))
+
+
+_COLUMN_NAMES = {
+    field: tuple(_folded(name) for line in names.strip().split("\n") for name in line.split(","))
+    for field, names in _NAMES.items()
+}
 
 
 def read_csv(path: Path) -> Iterator[SourceItem]:
@@ -35,9 +85,7 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
     It may be in UTF-8, UTF-16 with a byte order mark, or Windows-1252, which is reported once. Dates may be
     written in numbers with the year last where the table's first such date shows their order.
 
-    Raises:
-        UnreadableFileError: it has no column with the text, or is in an unknown encoding.
-        OSError: it can't be read.
+    Raises `UnreadableFileError` where it has no column with the text, or is in an unknown encoding.
     """
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))  # the module's own limit is below a text's
     encoding = text_encoding(path)
@@ -51,7 +99,7 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
             _, rows = _rows(file, delimiter)
             for number, row in rows:
                 if any(cell.strip() for cell in row):
-                    outcome = _outcome(row, _with_clock(row, columns, fields), fields, order)
+                    outcome = _outcome(row, _cells(row, columns, fields), fields, order)
                     yield SourceItem(number, outcome, _raw(row), warning)
                     warning = None if isinstance(outcome, dict) else warning
         except UnicodeError as error:  # five bytes that Windows-1252 lacks, or half a character of UTF-16
@@ -81,8 +129,7 @@ def _is_time(field: str) -> bool:
 
 def _delimiter(head: str) -> str:
     """Return the most frequent delimiter in the first line."""
-    first = next(iter(islice(head.splitlines(), 1)), "")
-    return max(_DELIMITERS, key=first.count)
+    return max(_DELIMITERS, key=(head.splitlines() or [""])[0].count)
 
 
 def _unique_names(names: list[str]) -> list[str]:
@@ -98,48 +145,39 @@ def _unique_names(names: list[str]) -> list[str]:
     return told
 
 
-def _assigned(columns: list[str]) -> dict[str, str]:
+def _columns(path: Path, columns: list[str]) -> dict[str, str]:
     """Return the field of a record that each column gives, by the column's name."""
-    found: dict[str, str] = {}
-    for name in columns:
-        if name.casefold() in _FIELDS:
-            found[name] = name.casefold()
-    for field, others in COLUMN_NAMES.items():
+    found = {name: name.casefold() for name in columns if name.casefold() in _FIELDS}
+    for field, others in _COLUMN_NAMES.items():
         for other in others:
-            column = next((name for name in columns if folded(name) == other and name not in found), None)
+            column = next((name for name in columns if _folded(name) == other and name not in found), None)
             if column is not None and field not in found.values():
                 found[column] = field
-    return found
-
-
-def _columns(path: Path, columns: list[str]) -> dict[str, str]:
-    found = _assigned(columns)
     if "text" not in found.values():
         shown = ", ".join(filter(None, columns[:20])) or "none"
-        raise UnreadableFileError(
-            path, f"a table without a text column (its columns: {shown})", "name the column that holds the text `text`"
-        )
+        what = f"a table without a text column (its columns: {shown})"
+        raise UnreadableFileError(path, what, "name the column that holds the text `text`")
     return found
 
 
-def _with_clock(row: list[str], columns: list[str], fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the cell of each column; a day and a time of day in two columns are joined as the day's."""
+def _cells(row: list[str], columns: list[str], fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the cell of each column; a day and a time of day in two columns are joined as the day's."""
     cells = {name: value for name, cell in zip(columns, row, strict=False) if (value := cell.strip())}
     day = next((name for name in cells if fields.get(name) == _CREATED), "")
     for name in list(cells):
         both = f"{cells.get(day)} {cells[name]}"
-        if name not in fields and folded(name) in COLUMN_NAMES[_CREATED] and is_written_date(both):
+        if name not in fields and _folded(name) in _COLUMN_NAMES[_CREATED] and is_written_date(both):
             cells[day] = both
             del cells[name]
-    yield from cells.items()
+    return cells
 
 
 def _outcome(
-    row: list[str], cells: Iterable[tuple[str, str]], fields: dict[str, str], order: DateOrder | None
+    row: list[str], cells: Mapping[str, str], fields: Mapping[str, str], order: DateOrder | None
 ) -> dict[str, Any] | InvalidLine:
     found: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
-    for name, value in cells:
+    for name, value in cells.items():
         field = fields.get(name)
         if field is None or (field == "language" and not is_language_code(value.casefold())):
             attributes[name] = value

@@ -1,14 +1,18 @@
-"""Files that hold no text, recognised by their first bytes, and what to do instead."""
+"""Files of other programs: those that hold no text, with what to do instead, and exports in a ZIP or folder."""
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import zipfile
 import zlib
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+from recall_loop.memory.intake.formats.source_items import UnreadableFileError, as_list
 
 HEAD_BYTES = 65_536
 WINDOWS = "cp1252"
@@ -47,13 +51,16 @@ _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
 LARGEST_MEMBER = 1 << 30
 _OFFICE_TYPES = "[Content_Types].xml"
 _OFFICE = {"word/": "a Word document", "xl/": "an Excel workbook", "ppt/": "a PowerPoint presentation"}
+# ChatGPT gives a large export in parts.
+_PART = re.compile(r"conversations-\d+\.json")
+# Claude has them beside its conversations.
+_BESIDE = ("projects.json", "memories.json")
 
 
 def check_signature(path: Path, head: bytes) -> None:
-    """Refuse a file that its first bytes show to hold no text; a ZIP is for `zip_members` to judge.
+    """Raise `UnreadableFileError` where a file's first bytes show that it holds no text: its kind, and the remedy.
 
-    Raises:
-        UnreadableFileError: names the kind of file and the remedy.
+    A ZIP is for `zip_members` to judge.
     """
     for offset, signature, what, instead in _SIGNATURES:
         if head[offset : offset + len(signature)] == signature:
@@ -61,11 +68,7 @@ def check_signature(path: Path, head: bytes) -> None:
 
 
 def check_text(path: Path, head: bytes) -> None:
-    """Refuse a file that isn't text in UTF-8, or is a web page.
-
-    Raises:
-        UnreadableFileError: names the kind of file and the remedy.
-    """
+    """Raise `UnreadableFileError` where a file isn't text in UTF-8, or is a web page: its kind, and the remedy."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnreadableFileError(path, "text in UTF-16", "save it as UTF-8 first")
     if b"\x00" in head:
@@ -86,9 +89,7 @@ def check_text(path: Path, head: bytes) -> None:
 def text_encoding(path: Path) -> str:
     """Return the encoding of a text: UTF-16 by its mark, UTF-8, or else that of Western Windows.
 
-    Raises:
-        UnreadableFileError: it is damaged UTF-8, or in another encoding: most letters of Western languages are plain.
-        OSError: it can't be read.
+    Damaged UTF-8, and another encoding, raise `UnreadableFileError`: most letters of Western languages are plain.
     """
     with path.open("rb") as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
@@ -110,8 +111,7 @@ def text_encoding(path: Path) -> str:
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Return a member of an archive.
 
-    Raises:
-        UnreadableFileError: it is encrypted, damaged, packed in a way that isn't known, or larger than 1 GiB unpacked.
+    Raises `UnreadableFileError` where it is encrypted, damaged, packed in an unknown way, or above 1 GiB unpacked.
     """
     size = archive.getinfo(name).file_size
     if size > LARGEST_MEMBER:
@@ -127,8 +127,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 def zip_members(path: Path) -> list[str]:
     """Return the names in a ZIP that may be an export.
 
-    Raises:
-        UnreadableFileError: it is damaged, or an office document or a book.
+    Raises `UnreadableFileError` where it is damaged, or an office document or a book.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -141,3 +140,44 @@ def zip_members(path: Path) -> list[str]:
     if "mimetype" in names or "META-INF/container.xml" in names:
         raise UnreadableFileError(path, "an OpenDocument file or an e-book", _CONVERT)
     return names
+
+
+def conversation_parts(names: Sequence[str]) -> list[str]:
+    """Return which of an export's files hold its conversations, and what belongs to them; none where it is none."""
+    whole = [name for name in names if PurePosixPath(name).name == "conversations.json"][:1]
+    if whole:
+        beside = [PurePosixPath(whole[0]).with_name(name).as_posix() for name in _BESIDE]
+        return [*whole, *(name for name in beside if name in names)]
+    return sorted(name for name in names if _PART.fullmatch(PurePosixPath(name).name))
+
+
+def folder_parts(path: Path) -> list[str]:
+    """Return which files of a folder, not of those in it, hold conversations."""
+    return conversation_parts([file.name for file in path.iterdir() if file.is_file()])
+
+
+def read_conversations(path: Path, parts: Sequence[str]) -> Any:
+    """Return what parts of an export hold, joined; raises as `opened_export`."""
+    with opened_export(path) as read:
+        documents = [read(name) for name in parts]
+    return documents[0] if len(documents) == 1 else [item for one in documents for item in as_list(one)]
+
+
+@contextmanager
+def opened_export(path: Path) -> Iterator[Callable[[str], Any]]:
+    """Give what reads a file of an export as JSON, by its name in the ZIP or folder.
+
+    One that can't be unpacked, or is not JSON, raises `UnreadableFileError`.
+    """
+    if path.is_dir():
+        yield lambda name: _parsed(path, "a folder", name, (path / name).read_bytes())
+        return
+    with zipfile.ZipFile(path) as archive:
+        yield lambda name: _parsed(path, "a ZIP archive", name, read_member(archive, name))
+
+
+def _parsed(path: Path, what: str, name: str, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(path, f"{what} whose {name} is not JSON ({error})", "export it again") from error

@@ -24,9 +24,7 @@ _LIST_BREAK = re.compile(r"[;,\s]+")
 def load_samples(path: Path) -> list[Any] | None:
     """Return the samples of a published file, or None where the file holds one document per line.
 
-    Raises:
-        InvalidInputError: the file starts as a list of samples and is not valid JSON.
-        OSError: the file can't be read.
+    Raises `InvalidInputError` where it starts as a list of samples and is not valid JSON.
     """
     if not path.is_file():  # a pipe can be read only once: as lines
         return None

@@ -70,11 +70,9 @@ def _stands_beside(item: object) -> bool:
 
 
 def read_messages(document: Any, conversation: str) -> Iterator[SourceItem]:
-    """Yield the messages of one list, or of each conversation.
+    """Yield the messages of one list, of a mapping with `messages`, or of each of a list of such mappings.
 
-    Args:
-        document: messages; a mapping with `messages`; or a list of such mappings.
-        conversation: id of a conversation that names none; with a number where there are several.
+    `conversation` is the id of one that names none; with a number where there are several.
     """
     number = 0
     for name, messages in _conversations(document, conversation):

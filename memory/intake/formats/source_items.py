@@ -31,19 +31,17 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """One item of a file.
+    """One item of a file: its line, row or place, from 1, and the fields of its record, or why there is none.
 
-    Attributes:
-        number: its line, row or place in the file, from 1.
-        outcome: the fields of its record, or why there is none.
-        raw: the item as in the file, for the rejects file.
-        warning: how its record deviates from what the item says, such as in its time.
+    `raw` is the item as in the file, for the rejects file. `warning` says how its record deviates from what it says,
+    such as in its time. `end` is the byte offset after it; None if the file isn't read by lines.
     """
 
     number: int
     outcome: dict[str, Any] | InvalidLine | LeftOut
     raw: str
     warning: str | None = None
+    end: int | None = None
 
 
 def as_list(value: Any) -> list[Any]:

@@ -31,24 +31,14 @@ _BETWEEN = " > "
 def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[SourceItem]:
     """Yield a note for each heading that has text below it, labelled with the title and the headings above it.
 
-    A note keeps its id while its file's path and its headings stay, so that reading the file again replaces what has
-    changed. Of front matter the title, the date and the tags are used.
-
-    Args:
-        path: the file.
-        owner: whose notes they are; part of the ids.
-
-    Raises:
-        UnreadableFileError: it isn't UTF-8.
-        OSError: it can't be read.
+    A note keeps its id while its file's path, its `owner` and its headings stay: reading the file again replaces what
+    has changed. Of front matter the title, the date and the tags are used. Raises as `read_text`.
     """
     text = _read(path)
     front = _FRONT.match(text)
-    entries = _entries(front[0]) if front else {}
+    title, fixed = _front_matter(front[0]) if front else (None, {})
     offset = text[: front.end()].count("\n") if front else 0
     lines = text.split("\n")[offset:]
-    fixed = _fixed_fields(entries)
-    title = entries.get("title")
     seen: dict[str, int] = {}
     for headings, start, end in _sections("\n".join(lines)):
         label = _label(title, headings) or file_title(path)
@@ -65,9 +55,7 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
 def read_text(path: Path) -> Iterator[SourceItem]:
     """Yield the paragraphs of a text, joined to pieces of at most 1,500 characters where they are shorter.
 
-    Raises:
-        UnreadableFileError: it isn't UTF-8.
-        OSError: it can't be read.
+    Raises `UnreadableFileError` where it isn't UTF-8.
     """
     for number, piece in enumerate(_pieces(_read(path), PIECE_CHARS), start=1):
         yield SourceItem(number, {"kind": "archival", "text": piece, "label": file_title(path)}, piece)
@@ -81,19 +69,14 @@ def _read(path: Path) -> str:
         raise UnreadableFileError(path, f"not UTF-8 text (byte {error.start:,})", words) from error
 
 
-def _entries(front: str) -> dict[str, str]:
-    """Return what front matter says that is used; tags separated by commas."""
+def _front_matter(front: str) -> tuple[str | None, dict[str, Any]]:
+    """Return the title, and what front matter says of all notes of a file: tags, and when it was written."""
     found = {key.lower(): value.strip("\"'") for key, value in _ENTRY.findall(front)}
     if listed := _TAG_LINES.search(front):
         found["tags"] = ",".join(line.strip().removeprefix("-") for line in listed[1].splitlines())
-    return found
-
-
-def _fixed_fields(entries: dict[str, str]) -> dict[str, Any]:
-    """Return what front matter says of all notes of a file."""
-    tags = tuple(filter(None, (tag.strip(" \"'#") for tag in entries.get("tags", "").strip("[]").split(","))))
-    moment = epoch_time(entries.get("date") or entries.get("created"))
-    return ({"tags": tags} if tags else {}) | ({"created_at": moment} if moment else {})
+    tags = tuple(filter(None, (tag.strip(" \"'#") for tag in found.get("tags", "").strip("[]").split(","))))
+    fixed = {"tags": tags, "created_at": epoch_time(found.get("date") or found.get("created"))}
+    return found.get("title"), {name: value for name, value in fixed.items() if value}
 
 
 def _label(title: str | None, headings: list[str]) -> str:

@@ -41,22 +41,13 @@ class ImportItem:
 
 
 class ImportSource(Protocol):
-    """One place of another system.
-
-    Attributes:
-        path: the file or folder.
-        description: what it is, for a person.
-    """
+    """One place of another system: a file or folder, and what it is, for a person."""
 
     path: Path
     description: str
 
     def items(self) -> Iterator[ImportItem]:
-        """Yield every item, in the same order each time.
-
-        Raises:
-            SourceError: it can't be read.
-        """
+        """Yield every item, in the same order each time; raise `SourceError` where it can't be read."""
         ...
 
 
@@ -70,17 +61,15 @@ class DefaultOwner:
 
     def fill(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields, completed where they name no user, agent or group."""
-        return fields | {
-            name: value for name, value in asdict(self).items() if value is not None and not fields.get(name)
-        }
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return fields | {name: value for name, value in given.items() if not fields.get(name)}
 
 
 def to_json_checked(value: Any) -> Any:
     """Return a foreign value as JSON: dates as text, sets and tuples as lists.
 
-    Raises:
-        ValueError: it holds something that JSON has no word for, nests too deeply, or holds more than 100,000
-            values: a small file can describe a huge value by naming one part many times.
+    Raises `ValueError` where it holds something that JSON has no word for, nests too deeply, or holds more than 100,000
+    values: a small file can describe a huge value by naming one part many times.
     """
     return _to_json(value, 0, count())
 
@@ -135,17 +124,13 @@ def is_past(moment: object, *, day: bool = False) -> bool:
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) < now
 
 
-_BOM = "\ufeff"
-
-
 def load_json(path: Path) -> Any:
     """Return the one JSON value that a file holds; None if it holds one object a line.
 
-    Raises:
-        SourceError: it is missing, or neither of both.
+    Raises `SourceError` where it is missing, or neither of both.
     """
     try:
-        text = path.read_text(encoding="utf-8").removeprefix(_BOM).strip()
+        text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{path}: can't be read: {error}") from error
     try:
@@ -160,8 +145,7 @@ def load_json(path: Path) -> Any:
 def iter_objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict[str, Any] | InvalidLine]]:
     """Yield the objects of a list, or of the file's lines where `value` is None, each with its location.
 
-    Raises:
-        SourceError: `value` is no list.
+    Raises `SourceError` where `value` is no list.
     """
     if value is None:
         for line in raw_lines(path):

@@ -36,10 +36,8 @@ def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
     """Give a connection that can't write.
 
     A file in the write-ahead mode that nobody has open is read as it stands, since SQLite would leave files
-    beside it otherwise. Where its owner opens it meanwhile, reading ends with an error.
-
-    Raises:
-        SourceError: it is missing, no SQLite file, damaged, or was opened by its owner while it was read.
+    beside it otherwise. Raises `SourceError` where it is missing, no SQLite file, damaged, or was opened by its owner
+    while it was read.
     """
     if not path.is_file():
         raise SourceError(f"{path}: no such file")
@@ -63,25 +61,21 @@ def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
         raise SourceError(f"{path}: was opened by another program while it was read; run again")
 
 
-def table_names(connection: sqlite3.Connection) -> set[str]:
-    """Return the names of the tables."""
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
 def column_names(connection: sqlite3.Connection, table: str) -> list[str]:
     """Return the names of a table's columns; none where there is no such table."""
     return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
 
 
 def iter_rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield a table's rows by their number, with those of the wanted columns that the table has.
+    """Yield a table's rows by their number, with those of the wanted columns that it has; none without the table.
 
     Rows are read a page at a time, so that a program that is writing never waits for long.
     """
-    present = [name for name in column_names(connection, table) if name in wanted]
+    columns = column_names(connection, table)
+    present = [name for name in columns if name in wanted]
     listed = ", ".join(f'"{name}"' for name in ["rowid", *present])
     last = -(2**63)
-    while True:
+    while columns:
         query = f'SELECT {listed} FROM "{table}" WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}'
         page = connection.execute(query, (last,)).fetchall()
         for number, *values in page:
@@ -92,12 +86,7 @@ def iter_rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> 
 
 
 def copy_database(path: Path, target: Path) -> None:
-    """Write a consistent copy, including the contents of the write-ahead file.
-
-    Raises:
-        SourceError: it can't be read.
-        OSError: the copy can't be written.
-    """
+    """Write a consistent copy, with what is in the write-ahead file; raises as `open_readonly`."""
     with open_readonly(path) as source:
         made = sqlite3.connect(target)
         try:
@@ -156,8 +145,7 @@ class _PointUnpickler(pickle.Unpickler):
 def read_point(data: bytes) -> tuple[str | int, dict[str, Any]]:
     """Return a pickled point's id and payload; nothing that the bytes name is run.
 
-    Raises:
-        ValueError: it is no point, or names something that points don't consist of.
+    Raises `ValueError` where it is no point, or names something that points don't consist of.
     """
     try:
         point = _PointUnpickler(io.BytesIO(data)).load()

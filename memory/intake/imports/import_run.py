@@ -36,16 +36,11 @@ RejectedCallback = Callable[[RejectedItem], None] | None
 
 @dataclass(slots=True)
 class ImportSummary(WriteSummary):
-    """The outcome of importing a source.
+    """The outcome of importing a source, in which `found` items are.
 
-    Attributes:
-        description: what the source is.
-        found: items in the source.
-        left_out: items that aren't wanted, by reason.
-        repeated: items that a later one with the same id replaces.
-        before: the tenant's records by kind, before.
-        after: the same afterwards; as `before` where nothing was written.
-        missing: ids that were written and can't be read back. Anything but 0 is a fault of the store.
+    `left_out` counts, by the reason, those that aren't wanted, `repeated` those that a later one with the same id
+    replaces. `before` and `after` are the tenant's records by kind; the same where nothing was written. `missing`
+    counts ids that were written and can't be read back: anything but 0 is a fault of the store.
     """
 
     description: str = ""
@@ -67,9 +62,7 @@ def preview_import(
 ) -> ImportSummary:
     """Say what `import_source` would do; nothing is written. Without a store everything would be new.
 
-    Raises:
-        SourceError: the source can't be read to its end.
-        StoreError: the store can't be read.
+    Raises as `import_source` where the source or the store can't be read.
     """
     began = time.monotonic()
     summary = ImportSummary(source.path, default_import_rejects_path(source.path), description=source.description)
@@ -168,8 +161,7 @@ def _survey(source: ImportSource, summary: ImportSummary, on_rejected: RejectedC
 
 def _batches(source: ImportSource, repeated_ids: set[str], size: int) -> Iterator[list[Record]]:
     records = _unique_records(source, repeated_ids)
-    while batch := list(islice(records, size)):
-        yield batch
+    return iter(lambda: list(islice(records, size)), [])
 
 
 def _unique_records(source: ImportSource, repeated_ids: set[str]) -> Iterator[Record]:

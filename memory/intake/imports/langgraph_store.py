@@ -37,8 +37,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 class NamespaceTemplate:
     """A template such as `memories.{user}.*`: the wanted namespaces, and the meaning of their parts.
 
-    Raises:
-        InvalidInputError: it names an unknown part.
+    One that names an unknown part raises `InvalidInputError`.
     """
 
     def __init__(self, template: str) -> None:

@@ -17,12 +17,12 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_json_text,
 )
 from recall_loop.memory.intake.imports.external_sqlite import (
+    column_names,
     copy_database,
     is_sqlite,
     iter_rows,
     open_readonly,
     read_point,
-    table_names,
 )
 from recall_loop.memory.intake.imports.mem0_fields import Mem0History, memory_item, point_record_id
 from recall_loop.memory.parsing.foreign_json import InvalidLine
@@ -125,7 +125,7 @@ def _qdrant_collections(path: Path) -> list[str]:
 
 def _qdrant(file: Path) -> _Memories:
     with open_readonly(file) as connection:
-        if "points" not in table_names(connection):
+        if not column_names(connection, "points"):
             raise SourceError(f"{file}: has no Qdrant points")
         for number, row in iter_rows(connection, "points", ["point"]):
             data = row.get("point")
@@ -140,7 +140,7 @@ def _qdrant(file: Path) -> _Memories:
 
 def _chroma_collections(path: Path) -> list[str]:
     with open_readonly(path / _CHROMA) as connection:
-        if "collections" not in table_names(connection):
+        if not column_names(connection, "collections"):
             raise SourceError(f"{path / _CHROMA}: has no Chroma collections")
         return [str(row["name"]) for _, row in iter_rows(connection, "collections", ["name"])]
 

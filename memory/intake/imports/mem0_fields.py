@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_json_checked,
     to_json_text,
 )
-from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly, table_names
+from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly
 from recall_loop.memory.parsing.foreign_json import known_role
 from recall_loop.state.types import ContentType
 
@@ -61,8 +60,8 @@ def _fields(memory_id: str, payload: Mapping[str, Any], events: list[HistoryEven
     role = payload.get("role") or first.get("role")
     if role is not None and known_role(role) is None:
         attributes["role"] = role
-    earlier = [{"text": event["old_memory"], "until": event.get("updated_at")} for event in events if _changed(event)]
-    if earlier:
+    updates = [one for one in events if one.get("event") == "UPDATE" and isinstance(one.get("old_memory"), str)]
+    if earlier := [{"text": event["old_memory"], "until": event.get("updated_at")} for event in updates]:
         attributes[HISTORY_ATTRIBUTE] = earlier
     return {
         "id": memory_id,
@@ -85,10 +84,6 @@ def _time(value: Any) -> Any:
     return epoch_time(value) or value
 
 
-def _changed(event: HistoryEvent) -> bool:
-    return event.get("event") == "UPDATE" and isinstance(event.get("old_memory"), str)
-
-
 def point_record_id(point_id: str | int) -> str:
     """Return the id of a point as a record's id: UUIDs as they are, numbers with a word before them."""
     return point_id if isinstance(point_id, str) else f"mem0-{point_id}"
@@ -97,8 +92,7 @@ def point_record_id(point_id: str | int) -> str:
 class Mem0History:
     """mem0's history file: former wordings of memories, and the messages that it still keeps.
 
-    Raises:
-        SourceError: the file can't be read, or is something else.
+    Raises `SourceError` where it can't be read, or is something else.
     """
 
     def __init__(self, path: Path) -> None:
@@ -117,24 +111,20 @@ class Mem0History:
     def messages(self, owner: DefaultOwner) -> Iterator[ImportItem]:
         """Yield the messages that mem0 keeps to understand the next ones: the last ten of each scope."""
         with open_readonly(self.path) as connection:
-            if "messages" in table_names(connection):
-                yield from self._messages(connection, owner)
-
-    def _messages(self, connection: sqlite3.Connection, owner: DefaultOwner) -> Iterator[ImportItem]:
-        for number, row in iter_rows(connection, "messages", _MESSAGE_COLUMNS):
-            scope = _scope(str(row.get("session_scope") or ""))
-            fields: dict[str, Any] = {
-                "id": stable_id("mem0-message", str(row.get("id"))),
-                "kind": ContentType.MESSAGE,
-                "text": row.get("content"),
-                "role": known_role(row.get("role")),
-                "author": to_identifier(row.get("name")),
-                "user_id": scope.get("user_id"),
-                "agent_id": scope.get("agent_id"),
-                "conversation_id": scope.get("run_id") or to_identifier(row.get("session_scope")),
-                "created_at": _time(row.get("created_at")),
-            }
-            yield ImportItem(f"{self.path.name}, message {number}", to_json_text(row), fields=owner.fill(fields))
+            for number, row in iter_rows(connection, "messages", _MESSAGE_COLUMNS):
+                scope = _scope(str(row.get("session_scope") or ""))
+                fields: dict[str, Any] = {
+                    "id": stable_id("mem0-message", str(row.get("id"))),
+                    "kind": ContentType.MESSAGE,
+                    "text": row.get("content"),
+                    "role": known_role(row.get("role")),
+                    "author": to_identifier(row.get("name")),
+                    "user_id": scope.get("user_id"),
+                    "agent_id": scope.get("agent_id"),
+                    "conversation_id": scope.get("run_id") or to_identifier(row.get("session_scope")),
+                    "created_at": _time(row.get("created_at")),
+                }
+                yield ImportItem(f"{self.path.name}, message {number}", to_json_text(row), fields=owner.fill(fields))
 
 
 def _scope(text: str) -> dict[str, str]:

@@ -23,12 +23,9 @@ DEFAULT_MASKING = Masking()
 class RunInfo:
     """Known facts about a run beside its messages; whatever is absent is read from them.
 
-    Attributes:
-        run_status: the source's word for the run's state, such as `completed`; never a verdict or a reward.
-        stop_reason: the source's word for why it stopped.
-        waiting: it was interrupted, or steps were still to come.
-        duration_seconds: wall time.
-        extra: anything else to be kept with the run's metadata.
+    `run_status` and `stop_reason` are the source's words for the run's state, such as `completed`, and for why it
+    stopped; never a verdict or a reward. `waiting`: it was interrupted, or steps were still to come. `extra` is
+    anything else that is kept with the run's metadata.
     """
 
     run_id: str | None = None
@@ -185,8 +182,8 @@ def _metadata(
         step_count=_steps(turns),
         message_count=len(messages),
         tools_used=_tools(messages),
-        input_tokens=_first_given(info.input_tokens, _sum(turn.input_tokens for turn in turns)),
-        output_tokens=_first_given(info.output_tokens, _sum(turn.output_tokens for turn in turns)),
+        input_tokens=_sum((turn.input_tokens for turn in turns), info.input_tokens),
+        output_tokens=_sum((turn.output_tokens for turn in turns), info.output_tokens),
         models=tuple(dict.fromkeys(model for model in models if model)),
         run_type=info.run_type,
         stop_reason=ending.stop_reason,
@@ -214,10 +211,7 @@ def _task(messages: Iterable[TurnMessage]) -> str:
     return next((text for role, text in texts if role is Role.USER), texts[0][1] if texts else "")
 
 
-def _first_given(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
+def _sum(values: Iterable[int | None], stated: int | None = None) -> int | None:
+    """Return what is stated, else the sum of the values that are known."""
+    known = [stated] if stated is not None else [value for value in values if value is not None]
     return sum(known) if known else None

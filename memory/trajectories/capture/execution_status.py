@@ -79,11 +79,7 @@ class RunEnding:
 
 def classify_execution(ending: RunEnding) -> Execution:
     """Return how the run ended, how sure that is, and the rule's reason (module docstring)."""
-    for rule in _RULES:
-        execution = rule(ending)
-        if execution is not None:
-            return execution
-    return _unknown(ending)
+    return next(filter(None, (rule(ending) for rule in _RULES)))
 
 
 def is_run_status(word: str) -> bool:
@@ -179,4 +175,7 @@ def _execution(status: ExecutionStatus, confidence: float, reasoning: str) -> Ex
 
 
 _Rule = Callable[[RunEnding], Execution | None]
-_RULES: tuple[_Rule, ...] = (_declared_failure, _cut_short, _declared_success, _unanswered_end, _closing_words)
+_RULES: tuple[_Rule, ...] = (
+    *(_declared_failure, _cut_short, _declared_success),
+    *(_unanswered_end, _closing_words, _unknown),
+)

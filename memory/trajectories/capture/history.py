@@ -41,10 +41,8 @@ def convert_history(
     """Convert a checkpoint history: snapshots in any order, or state mappings oldest first.
 
     Each message's step is the superstep in which it appeared. The last snapshot tells how the run ended:
-    a failed task's exception, an interrupt, or steps that were still to come.
-
-    Raises:
-        InvalidInputError: a state is neither, or holds something that is no message.
+    a failed task's exception, an interrupt, or steps that were still to come. A state that is neither, or holds what
+    is no message, raises `InvalidInputError`.
     """
     history = [_history_state(state, index) for index, state in enumerate(states)]
     if any(state.snapshot is not None for state in history):

@@ -81,11 +81,9 @@ DEFAULT_PATTERNS = (
 
 @dataclass(frozen=True)
 class Masking:
-    """The rules for what counts as a secret.
+    """The rules for what counts as a secret: patterns of secrets inside texts, and `keys`.
 
-    Attributes:
-        keys: patterns of names whose values are masked completely; names are searched as snake_case.
-        patterns: patterns of secrets inside texts.
+    These are patterns of names, searched as snake_case, whose values are masked completely.
     """
 
     keys: tuple[re.Pattern[str], ...] = (re.compile(DEFAULT_KEYS),)
@@ -189,8 +187,7 @@ class Masking:
 def make_masking(patterns: Iterable[str] = (), keys: Iterable[str] = (), *, defaults: bool = True) -> Masking:
     """Return a masking from regular expressions: of texts, and of names in snake_case (searched, not matched).
 
-    Raises:
-        InvalidInputError: one of them is no regular expression, or matches the empty text.
+    What is no regular expression, or matches the empty text, raises `InvalidInputError`.
     """
     text_patterns = tuple(SecretPattern(_compile_regex("mask", text)) for text in patterns)
     names = tuple(_compile_regex("mask_key", text) for text in keys)

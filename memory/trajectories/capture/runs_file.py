@@ -36,38 +36,26 @@ from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
 
 # Names that sources use for the same field, the preferred one first.
-_TEXTS = {
-    "task": ("task", "instruction", "goal", "question", "prompt"),
-    "summary": ("summary", "searchable_summary"),
-    "stop_reason": ("stop_reason", "termination", "termination_reason", "finish_reason"),
-    "model": ("model", "agent_model"),
-    "run_type": ("run_type",),
+_READERS: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
+    "task": (to_text, ("task", "instruction", "goal", "question", "prompt")),
+    "summary": (to_text, ("summary", "searchable_summary")),
+    "stop_reason": (to_text, ("stop_reason", "termination", "termination_reason", "finish_reason")),
+    "model": (to_text, ("model", "agent_model")),
+    "run_type": (to_text, ("run_type",)),
+    "error": (to_error, ("error", "exception")),
+    "input_tokens": (to_count, ("input_tokens", "prompt_tokens")),
+    "output_tokens": (to_count, ("output_tokens", "completion_tokens")),
+    "start_time": (to_datetime, ("start_time", "started_at", "created_at", "timestamp")),
+    "end_time": (to_datetime, ("end_time", "ended_at", "finished_at", "completed_at")),
+    "duration_seconds": (to_seconds, ("duration_seconds", "duration_s", "duration")),
 }
-_ERRORS = {"error": ("error", "exception")}
-_COUNTS = {"input_tokens": ("input_tokens", "prompt_tokens"), "output_tokens": ("output_tokens", "completion_tokens")}
-_MOMENTS = {
-    "start_time": ("start_time", "started_at", "created_at", "timestamp"),
-    "end_time": ("end_time", "ended_at", "finished_at", "completed_at"),
-}
-_SECONDS = {"duration_seconds": ("duration_seconds", "duration_s", "duration")}
-_READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...] = (
-    (_TEXTS, to_text),
-    (_ERRORS, to_error),
-    (_COUNTS, to_count),
-    (_MOMENTS, to_datetime),
-    (_SECONDS, to_seconds),
-)
 _JUDGEMENTS = ("outcome_score", "task_category")
 _OWNER_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
 _RECORD_FIELDS = (*_OWNER_FIELDS, "expires_at")
 
 
 def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[tuple[int, Trajectory | InvalidLine]]:
-    """Yield the lines of a file by number, as records; a bad line is reported and spoils no other.
-
-    Raises:
-        OSError: the file can't be read.
-    """
+    """Yield the lines of a file by number, as records; a bad line is reported and spoils no other."""
     for line in raw_lines(path, max_bytes=-1):  # one run may have any length
         given = parse_object(line, json.loads)
         try:
@@ -79,8 +67,7 @@ def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[tuple[
 def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:
     """Return one run as a record; without an id it gets one that is derived from its content.
 
-    Raises:
-        InvalidInputError: it holds no run, or a value that no record can hold.
+    Raises `InvalidInputError` where it holds no run, or a value that no record can hold.
     """
     if "attributes" in given:
         masked = masking.value(to_json_object(given))
@@ -118,13 +105,12 @@ def _run(fields: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]
 def _info(fields: dict[str, Any], run_id: str | None) -> RunInfo:
     """Take the known fields of a run out of a line's fields; all others become `extra`."""
     known: dict[str, Any] = {}
-    for table, read in _READERS:
-        for name, spellings in table.items():
-            for spelling in spellings:
-                value = read(fields.get(spelling))
-                if value is not None and name not in known:
-                    known[name] = value
-                    fields.pop(spelling)
+    for name, (read, spellings) in _READERS.items():
+        for spelling in spellings:
+            value = read(fields.get(spelling))
+            if value is not None and name not in known:
+                known[name] = value
+                fields.pop(spelling)
     for spelling in ("run_status", "status"):
         word = to_text(fields.get(spelling))
         if word and is_run_status(word) and "run_status" not in known:

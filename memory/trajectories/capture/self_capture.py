@@ -40,6 +40,7 @@ def capture_run(result: RetrieveResult, request: RetrieveRequest, *, finished_at
     duration = float(result.metadata.get("duration_ms") or 0.0) / 1000
     ended = finished_at or result.reference_time
     question = request.question.content
+    counters = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
     info = RunInfo(
         run_id=result.request_id,
         task=f"{question}\nGoal: {request.goal}" if request.goal else question,
@@ -51,7 +52,7 @@ def capture_run(result: RetrieveResult, request: RetrieveRequest, *, finished_at
         duration_seconds=duration,
         output_tokens=result.metadata.get("llm_tokens") or None,
         run_type=RETRIEVAL_RUN_TYPE,
-        extra={"stop": str(result.stop.reason), **_counters(result)},
+        extra={"stop": str(result.stop.reason), **counters, "facts": [fact.id for fact in result.facts]},
     )
     run = convert_messages(_conversation(result, request, calls), info, DEFAULT_MASKING)
     extra = DEFAULT_MASKING.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
@@ -114,8 +115,3 @@ def _queries(outcomes: Iterable[Mapping[str, Any]]) -> JsonValue:
     """Return the results of each query, oldest first."""
     names = ("query", "source", "strategy", "iteration", "tool", "results", "new_facts", "error")
     return to_json_value([{name: one[name] for name in names if one.get(name) is not None} for one in outcomes])
-
-
-def _counters(result: RetrieveResult) -> dict[str, Any]:
-    counters = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
-    return {**counters, "facts": [fact.id for fact in result.facts]}

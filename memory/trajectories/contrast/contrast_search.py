@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
 from recall_loop.memory.trajectories.contrast.tiers import (
-    TIER_NAMES,
+    TIER_GROUPS,
     Tier,
     TierThresholds,
     combined_filters,
@@ -109,7 +109,7 @@ def _contrasts(
     }
     if tiers.get(Tier.SUCCESS) or tiers.get(Tier.FAILURE):
         counts = {tier: len(items) for tier, items in tiers.items()}
-        return contrasts_message(counts, thresholds), {TIER_NAMES[tier][1]: items for tier, items in tiers.items()}
+        return contrasts_message(counts, thresholds), {TIER_GROUPS[tier]: items for tier, items in tiers.items()}
     # Similarity is comparable across searches; the order within one isn't.
     joined = [item for items in tiers.values() for item in items]
     best = sorted(joined, key=lambda item: -item.similarity)[:limit]
@@ -123,22 +123,18 @@ def _item(hit: SearchHit, thresholds: TierThresholds, words: frozenset[str]) -> 
     shown = {name: value for name, value in record.attributes.items() if name not in _HIDDEN_ATTRIBUTES}
     run = run_from_record(record.model_copy(update={"attributes": shown}))
     score = stored_score(record.attributes)
+    # Those with most of the query's words first, else in order.
+    errors = sorted(error_notes(record.text), key=lambda note: -len(words.intersection(stems(note))))
     return TrajectoryItem(
         id=record.id,
         similarity=hit.similarity,
         outcome_score=score,
         scoring_pending=run.scoring_pending,
         summary=" ".join((run.summary or run.task or record.text).split())[:_MAX_SUMMARY_CHARS],
-        errors=_errors_about(words, record.text),
+        errors=tuple(errors[:_MAX_ERRORS]),
         note=tier_note(thresholds.tier(score), thresholds),
         details=TrajectoryDetails.from_run(run),
         tags=record.tags,
         agent_id=record.agent_id,
         created_at=record.created_at,
     )
-
-
-def _errors_about(words: frozenset[str], text: str) -> tuple[str, ...]:
-    """Return some of a run's errors, those with most of the query's words first, else in order."""
-    notes = sorted(error_notes(text), key=lambda note: -len(words.intersection(stems(note))))
-    return tuple(notes[:_MAX_ERRORS])

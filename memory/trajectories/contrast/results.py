@@ -168,12 +168,6 @@ class TrajectorySearchResult(FrozenModel):
 
     def to_display(self) -> dict[str, Any]:
         """Return the result in words; groups that this kind of search doesn't have are left out."""
-        groups = {name: [item.to_display() for item in getattr(self, name)] for name in _group_names(self)}
-        return {"message": self.message, **groups}
-
-
-def _group_names(result: TrajectorySearchResult) -> tuple[str, ...]:
-    if not result.include_contrasts:
-        return ("trajectories",)
-    tiers = ("successes", "moderate", "failures", "unscored")
-    return (*tiers, "relevant_experiences") if result.relevant_experiences else tiers
+        names = ["successes", "moderate", "failures", "unscored"] if self.include_contrasts else ["trajectories"]
+        names += ["relevant_experiences"] if self.relevant_experiences else []
+        return {"message": self.message, **{name: [one.to_display() for one in getattr(self, name)] for name in names}}

@@ -78,8 +78,7 @@ def _with(filters: Filters, **changed: Any) -> Filters:
 def combined_filters(params: TrajectorySearchParams) -> Filters:
     """Return the filters of a search with its bounds of score and similarity; of two bounds the stricter holds.
 
-    Raises:
-        InvalidInputError: the bounds leave no score.
+    Bounds that leave no score raise `InvalidInputError`.
     """
     given = params.filters
     lows = [value for value in (params.min_score, given.min_outcome_score) if value is not None]
@@ -100,12 +99,8 @@ _TIER_NOTES = {
     Tier.FAILURE: "Low learning value (at most {failure:.2f}): shallow, or little to be learned from.",
     Tier.UNSCORED: "Not scored: nobody has judged its learning value; that is not a low score.",
 }
-TIER_NAMES = {
-    Tier.SUCCESS: ("success", "successes"),
-    Tier.MODERATE: ("moderate", "moderate"),
-    Tier.FAILURE: ("failure", "failures"),
-    Tier.UNSCORED: ("unscored", "unscored"),
-}
+# The group of a result that holds the runs of a tier, and the tier's plural.
+TIER_GROUPS = dict(zip(Tier, ("successes", "moderate", "failures", "unscored"), strict=True))
 
 
 def tier_note(tier: Tier, thresholds: TierThresholds) -> str:
@@ -114,27 +109,23 @@ def tier_note(tier: Tier, thresholds: TierThresholds) -> str:
 
 
 def _counted(tier: Tier, count: int) -> str:
-    return f"{count} {TIER_NAMES[tier][0] if count == 1 else TIER_NAMES[tier][1]}"
+    return f"{count} {tier if count == 1 else TIER_GROUPS[tier]}"
 
 
 def contrasts_message(counts: Mapping[Tier, int], thresholds: TierThresholds) -> str:
     """Count each tier, and say what the tiers' names mean."""
     parts = ", ".join(_counted(tier, counts.get(tier, 0)) for tier in Tier)
-    low, high = f"{thresholds.failure:.2f}", f"{thresholds.success:.2f}"
-    return (
-        f"Found {parts}. Tiers are by learning value (success >= {high}, failure <= {low}), "
-        "not by how a run ended: see its execution status."
-    )
+    bounds = f"success >= {thresholds.success:.2f}, failure <= {thresholds.failure:.2f}"
+    ending = "not by how a run ended: see its execution status"
+    return f"Found {parts}. Tiers are by learning value ({bounds}), {ending}."
 
 
 def fallback_message(counts: Mapping[Tier, int], shown: int, thresholds: TierThresholds) -> str:
     """Explain why there are no contrasts, and name the results that are shown instead."""
-    low, high = f"{thresholds.failure:.2f}", f"{thresholds.success:.2f}"
+    high, low = f"learning value >= {thresholds.success:.2f}", f"<= {thresholds.failure:.2f}"
     parts = " and ".join(_counted(tier, counts.get(tier, 0)) for tier in (Tier.MODERATE, Tier.UNSCORED))
-    return (
-        f"Found 0 successes (learning value >= {high}) and 0 failures (<= {low}) that match, but "
-        f"{shown} relevant experience{'' if shown == 1 else 's'}, best match first: {parts}."
-    )
+    what = f"{shown} relevant experience{'' if shown == 1 else 's'}, best match first"
+    return f"Found 0 successes ({high}) and 0 failures ({low}) that match, but {what}: {parts}."
 
 
 def count_message(shown: int) -> str:

@@ -38,16 +38,10 @@ _MAX_TASK_CHARS, _MAX_REPLY_CHARS = 200, 200
 
 @dataclass(frozen=True)
 class RunScore:
-    """A scorer's judgement of a run; the learning value follows from the sub-scores.
+    """A scorer's judgement of a run; the learning value follows from the sub-scores, each in [0,1].
 
-    Attributes:
-        scorer: `rules-2`, or `llm:` and the model's name.
-        sub_scores: the four parts, each in [0,1].
-        reasoning: why, in a sentence or two.
-        summary: of the task and the work.
-        tags: short lower-case tags, joined with those that the record has.
-        task_category: kind of task; None if the scorer can't tell.
-        complexity_level: how hard the task was; None if the scorer can't tell.
+    `scorer` is `rules-2`, or `llm:` and the model's name. The lower-case `tags` join those that the record has. What
+    the scorer can't tell is None.
     """
 
     scorer: str
@@ -147,8 +141,7 @@ def record_with_outcome(record: Record, outcome: ScoringOutcome, at: datetime) -
 def record_with_run(record: Record, run: RunData, tags: Iterable[str] = ()) -> Trajectory:
     """Return a record whose run has become `run`, with more tags; a text that was made from the run is made again.
 
-    Raises:
-        InvalidInputError: no record can hold the run or a tag.
+    A run or a tag that no record can hold raises `InvalidInputError`.
     """
     kept = record.model_dump(exclude={"id", "kind", "text", "attributes", "tags"})
     joined = tuple(dict.fromkeys((*record.tags, *tags)))
@@ -213,10 +206,7 @@ def llm_scorer(client: ChatClient, limits: Limits, *, prompt_tokens: int = SCORI
 def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel | str | None = None) -> Scorer:
     """Return the scorer `auto`, `rules` or `llm` that `option` names; `auto` asks a model only where there is one.
 
-    The model is the one that is handed in, else that of the settings.
-
-    Raises:
-        InvalidInputError: `llm` without a model in the settings.
+    The model is the one that is handed in, else that of the settings; `llm` without either raises `InvalidInputError`.
     """
     if name == "rules" or (name == "auto" and model is None and not settings.llm_model):
         return score_by_rules

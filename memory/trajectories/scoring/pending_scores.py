@@ -38,7 +38,6 @@ class ScoringReport:
     errors: dict[str, str] = field(default_factory=dict)
 
     def __add__(self, other: ScoringReport) -> ScoringReport:
-        """Return both together."""
         return ScoringReport(self.scored + other.scored, self.failed + other.failed, self.errors | other.errors)
 
 
@@ -84,12 +83,7 @@ def rescore_record(
 ) -> ScoringReport | None:
     """Score one stored run, also one that has a score already; a failure leaves an old score as it is.
 
-    Returns:
-        What became of it; None if the run was erased, changed or scored meanwhile, and so is left as it is.
-
-    Raises:
-        StoreUnavailableError: the store fails.
-        StoreReadOnlyError: the store is open for reading only.
+    Returns None if the run was erased, changed or scored meanwhile, and so is left as it is. Raises as `score_pending`.
     """
     report = _write_scores(store, tenant, [(record, scorer(run_from_record(record)))], actor)
     return report if report.scored or report.failed else None
@@ -149,25 +143,14 @@ def add_trajectories(
     scorer: Scorer | None = None,
     actor: str | None = None,
 ) -> list[AddOutcome]:
-    """Write runs, and score those that have no learning value.
+    """Write runs, and score those that have no learning value; without a scorer they are queued for one.
 
     A run that the store has under the same id, with or without a score, is left as it is; if only its owner or
     its expiry has changed it keeps its score. Scores that runs bring along stay. A run under the id of another
-    kind of record is rejected.
+    kind of record is rejected. `actor` is named in the history of runs that are replaced.
 
-    Args:
-        store: the store, open for writing.
-        records: the runs; of several with one id the last is written.
-        tenant: whose they are.
-        scorer: None leaves them queued for one.
-        actor: who adds them, for the history of runs that are replaced.
-
-    Returns:
-        The outcome of each, in order; several with one id all have the outcome of the last.
-
-    Raises:
-        StoreUnavailableError: the store fails.
-        StoreReadOnlyError: the store is open for reading only.
+    Returns the outcome of each, in order; of several with one id the last is written, and all have its outcome.
+    Raises as `score_pending`.
     """
     last = {record.id: record for record in records}
     known = {record.id: record for record in store.get(last, scope=Scope(tenant=tenant))}
@@ -189,11 +172,7 @@ def _rejected(record: Trajectory, known: Record) -> AddOutcome:
 
 
 def with_agent_and_tags(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Trajectory:
-    """Return the record as that of an agent, with further tags.
-
-    Raises:
-        InvalidInputError: an id or a tag is not allowed.
-    """
+    """Return the record as that of an agent, with further tags; raise `InvalidInputError` where one is not allowed."""
     given = {"agent_id": agent_id or record.agent_id, "tags": tuple(dict.fromkeys((*record.tags, *tags)))}
     checked = validate_model(Trajectory, {"id": "-", "text": "-", **given})
     return record.model_copy(update={name: getattr(checked, name) for name in given})

@@ -9,7 +9,7 @@ import pytest
 
 from recall_loop import InvalidInputError, Memory, MemoryStore, ingest_file, search, search_trajectories
 from recall_loop.cli.main import main
-from recall_loop.memory.intake.files.entries import file_owner
+from recall_loop.memory.intake.files.entries import FileOwner
 from recall_loop.memory.intake.files.ingest import IngestOptions, export_lines
 from recall_loop.state.errors import RejectedRecordsError
 from recall_loop.state.language_codes import LanguageCode
@@ -201,7 +201,7 @@ def test_a_code_that_is_not_known_is_refused_by_field_value_and_codes(tmp_path, 
             lambda: Memory(store=store).add("Hoi", language="xx"),
             lambda: Memory(store=store).search("Hoi", language="xx"),
             lambda: Memory(store=store).recall("Hoi", language="xx"),
-            lambda: file_owner({"language": "xx"}),
+            lambda: FileOwner(language="xx"),
         ):
             with pytest.raises(InvalidInputError) as wrong:
                 call()

@@ -13,7 +13,7 @@ import pytest
 
 from recall_loop.memory.intake.exports.slack_export import read_slack
 from recall_loop.memory.intake.files.detection import FORMATS, detect_format
-from recall_loop.memory.intake.files.entries import FileOwner, file_owner, iter_entries, read_records
+from recall_loop.memory.intake.files.entries import FileOwner, iter_entries, read_records
 from recall_loop.memory.intake.files.file_preview import examine_file, preview_file
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.memory.parsing.foreign_json import InvalidLine
@@ -312,7 +312,7 @@ def test_an_export_is_read_as_it_was_downloaded(tmp_path: Path, name: str) -> No
 def test_owners_and_formats_are_checked(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
     with pytest.raises(InvalidInputError, match="user_id"):
-        file_owner({"user_id": " ", "agent_id": None})
+        FileOwner(user_id=" ")
     with pytest.raises(InvalidInputError, match=r"format: got 'poem'; allowed: auto, records, openai"):
         detect_format(tmp_path / "x", "poem")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.memory.intake.files.entries import FileOwner, file_owner, iter_entries
+from recall_loop.memory.intake.files.entries import FileOwner, iter_entries
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
@@ -105,4 +105,4 @@ def test_times_without_a_zone_are_of_the_one_that_is_named(tmp_path: Path, name:
 def test_a_zone_that_is_none_is_refused(name: str) -> None:
     """Proves: MOVE-1."""
     with pytest.raises(InvalidInputError, match=r"timezone: got .* allowed: a zone such as Europe/Berlin"):
-        file_owner({"timezone": name})
+        FileOwner(timezone=name)
