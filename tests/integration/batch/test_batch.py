@@ -243,11 +243,11 @@ class Slow(MiniLmEmbedder):
         super().__init__()
         self.go, self.gone_on = threading.Event(), threading.Event()
 
-    def _embedded(self, texts: Any, tokens: Any) -> Any:
+    def _embedded(self, texts: Any, tokens: Any, *, query: bool) -> Any:
         if any("slowly" in text for text in texts):
             self.go.wait(100)
             self.gone_on.set()
-        return super()._embedded(texts, tokens)
+        return super()._embedded(texts, tokens, query=query)
 
 
 def test_a_request_that_takes_too_long(tmp_path: Path) -> None:

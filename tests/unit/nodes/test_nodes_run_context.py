@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from langchain_core.runnables import RunnableLambda
@@ -11,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunHolder
+from recall_loop.policy.confidence.asked_values import holds_asked_kind
 from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.ranking import rank_entries
 from recall_loop.policy.evidence.statements import put_statements_first
@@ -67,11 +69,13 @@ def pool(seed, size=20):
 def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     """Proves: LOOP-9, RANK-3."""
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
-    asked = known.question.asked
+    question = known.question
     settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
 
     def ranking(entries):
-        ranked = rank_entries(entries.values(), settings, now, asked)
+        ranked = rank_entries(
+            entries.values(), settings, now, question.text, answers=partial(holds_asked_kind, question)
+        )
         return put_statements_first(ranked, known.states, known.supported_facets, settings.novelty_min_similarity)
 
     assert known.ranked(state(pool=found)) == ranking(found)
