@@ -18,6 +18,7 @@ from recall_loop.state.scope import Scope
 
 # Each is a statement.
 _MAX_STEMS = 400
+_NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 # Rows that are read to see whether a word is in the row's own text or a neighbour's.
 _MAX_ROWS_READ = 64
 
@@ -37,7 +38,10 @@ class StemPostings:
         allowed, facets = self._cache.selection(self._predicate), self._narrowing()
         total = np.zeros(len(allowed))
         for stem, weight in weights[:_MAX_STEMS]:
-            having = self._having(facets, stem)
+            try:
+                having = self._cache.posting(facets, encode_token(stem))
+            except LexicalIndexError:  # by the stems that are still known, a part of the rows would be ranked
+                return _NONE
             if len(having) < len(allowed):
                 at, present = find_sorted(allowed, having)
                 total[at[present]] += weight
@@ -66,17 +70,14 @@ class StemPostings:
         rows, facets = self._cache.selection(self._predicate), self._narrowing()
         found: dict[str, int] = {}
         for stem in stems:
-            having = self._having(facets, stem)
+            try:
+                having = self._cache.posting(facets, encode_token(stem))
+            except LexicalIndexError:
+                having = _NONE
             within = having[find_sorted(rows, having)[1]]
             own = row_queries.has_own_stem(self._database, within[:_MAX_ROWS_READ], stem)
             found[stem] = len(within) if own else 0
         return found
-
-    def _having(self, facets: tuple[str, ...], stem: str) -> NDArray[np.int64]:
-        try:
-            return self._cache.posting(facets, encode_token(stem))
-        except LexicalIndexError:
-            return np.zeros(0, dtype=np.int64)
 
     def _narrowing(self) -> tuple[str, ...]:
         """Return the facets that narrow the lexical index; none for a whole tenant that has most of the rows."""
