@@ -20,6 +20,7 @@ from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, Recor
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.memory.store.tables.prepared_records import ChangeOrigin, WriteOutcome
 from recall_loop.memory.store.write.recall_counts import RecallCounter
 from recall_loop.service.core.config import ServiceConfig
@@ -64,8 +65,11 @@ class RemoteWriterStore(MemoryStore):
         """As `MemoryStore.erase`, by the owner."""
         return int(self._ask("erase", scope))
 
-    def forget(self, scope: Scope, *, dry_run: bool = False, **which: Any) -> ForgetReport:
+    def forget(
+        self, scope: Scope, *, content_types: ContentTypeNames | None = None, dry_run: bool = False, **which: Any
+    ) -> ForgetReport:
         """As `MemoryStore.forget`, by the owner; a dry run by this process."""
+        which["content_types"] = None if content_types is None else tuple(content_types)
         if dry_run:
             return super().forget(scope, dry_run=True, **which)
         report: ForgetReport = self._ask("forget", scope, **which)
@@ -73,7 +77,7 @@ class RemoteWriterStore(MemoryStore):
 
     def update(self, record_id: str, changes: Mapping[str, Any], **options: Any) -> Record:
         """As `MemoryStore.update`, by the owner."""
-        record: Record = self._ask("update", record_id, changes, **options)
+        record: Record = self._ask("update", record_id, _picklable(changes), **options)
         return record
 
     def _ask(self, operation: str, *args: Any, **options: Any) -> Any:
@@ -109,7 +113,9 @@ class _RemoteRecordWriter(RecordWriter):
         outcomes: list[WriteOutcome] = []
         source = iter(records)
         while chunk := list(islice(source, UPSERT_CHUNK)):
-            written = self._ask("upsert", chunk, tenant=tenant, actor=origin.actor, on_reject=on_reject)
+            written = self._ask(
+                "upsert", list(map(_picklable, chunk)), tenant=tenant, actor=origin.actor, on_reject=on_reject
+            )
             base = len(outcomes)
             outcomes += [replace(one, index=base + one.index) for one in written]
         return outcomes
@@ -134,6 +140,11 @@ class _RemoteMaintenance(Maintenance):
         """As `Maintenance.sweep`, by the owner."""
         report: SweepReport = self._ask("maintenance.sweep")
         return report
+
+
+def _picklable(given: Any) -> Any:
+    """Return what a caller has given, a mapping as a plain one: a view of a dictionary can't be pickled."""
+    return dict(given) if isinstance(given, Mapping) else given
 
 
 def _receive_reply(connection: Connection) -> Any:

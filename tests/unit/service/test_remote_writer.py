@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import MappingProxyType
 
 import pytest
 
@@ -50,6 +51,16 @@ def test_bad_records_are_the_owners_answers(stores):
     assert caught.value.rejections[0].field == "id"
     with pytest.raises(RecordNotFoundError):
         remote.update("none", {"text": "Noon."})
+
+
+def test_what_can_t_be_pickled_is_written_as_by_the_owner_itself(stores):
+    """Proves: OPS-1."""
+    owner, remote = stores
+    record = MappingProxyType({"id": "m1", "kind": "fact", "text": "Nine."})
+    assert [one.status for one in remote.upsert([record])] == ["created"]
+    assert remote.update("m1", MappingProxyType({"text": "Noon."})).text == "Noon."
+    assert remote.forget(Scope(), content_types=iter(["fact"])).records == 1
+    assert not owner.count(Scope())
 
 
 def test_without_an_owner_nothing_is_acknowledged(stores):
