@@ -8,6 +8,7 @@ parent, and after the workers. It first finishes writes that have begun.
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import signal
 import sys
@@ -33,9 +34,16 @@ _log = logging.getLogger(__name__)
 
 
 class WriterProcess:
-    """Answers the workers' writes at a socket, until it is closed."""
+    """Answers the workers' writes at a socket, until it is closed.
+
+    Raises:
+        InvalidInputError: others may enter the socket's folder: what they send would be run when it is unpickled.
+    """
 
     def __init__(self, store: MemoryStore, socket: Path) -> None:
+        folder = socket.parent.stat()
+        if folder.st_uid != os.geteuid() or folder.st_mode & 0o077:
+            raise InvalidInputError("socket", str(socket), "a path in a folder that only its own user may enter")
         self._store = store
         socket.unlink(missing_ok=True)  # left by a killed process: the writer lock shows that it is gone
         self._listener = Listener(str(socket), family="AF_UNIX", backlog=128)

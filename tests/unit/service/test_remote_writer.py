@@ -9,6 +9,7 @@ import pytest
 
 from recall_loop import MemoryStore
 from recall_loop.service.workers.remote_writer import WriterUnavailableError
+from recall_loop.service.workers.writer_process import WriterProcess
 from recall_loop.state import errors
 from recall_loop.state.errors import InvalidInputError, RecordNotFoundError, RejectedRecordsError, Rejection
 from recall_loop.state.scope import Filters, RetentionRule, Scope
@@ -61,6 +62,15 @@ def test_what_can_t_be_pickled_is_written_as_by_the_owner_itself(stores):
     assert remote.update("m1", MappingProxyType({"text": "Noon."})).text == "Noon."
     assert remote.forget(Scope(), content_types=iter(["fact"])).records == 1
     assert not owner.count(Scope())
+
+
+def test_no_other_user_can_reach_the_owner(stores, tmp_path):
+    """Proves: OPS-1."""
+    owner, _ = stores
+    tmp_path.chmod(0o755)
+    with pytest.raises(InvalidInputError, match="only its own user"):
+        WriterProcess(owner, tmp_path / "owner")
+    assert not (tmp_path / "owner").exists()
 
 
 def test_without_an_owner_nothing_is_acknowledged(stores):
