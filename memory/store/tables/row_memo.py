@@ -21,7 +21,7 @@ _TOKEN_BYTES, _LINK_BYTES = 32 * 1024 * 1024, 4 * 1024 * 1024
 class RowMemo(Generic[_T]):
     """A thread-safe cache of row contents, by rowid.
 
-    When it is full, those that were read first go: whoever asks for more rows than fit reads them again.
+    When it is full, those that were read longest ago go: whoever asks for more rows than fit reads them again.
 
     Args:
         size: bytes of a value, besides what an entry takes.
@@ -41,6 +41,8 @@ class RowMemo(Generic[_T]):
         with self._lock:
             changes, values = self._changes, self._values
             found = {rowid: values[rowid] for rowid in wanted if rowid in values}
+            for rowid in found:
+                values.move_to_end(rowid)
         missing = [rowid for rowid in wanted if rowid not in found]
         if missing:
             loaded = load(missing)

@@ -54,3 +54,13 @@ def test_what_is_read_while_a_row_changes_is_not_kept():
 
     assert memo.read([1], changing) == {1: "old"}
     assert memo.read([1], loader([])) == {1: "row 1"}
+
+
+def test_what_is_read_again_and_again_stays():
+    """Proves: COST-2."""
+    memo = RowMemo[str](len, 1_000)
+    asked: list[list[int]] = []
+    for rowid in range(1, 50):
+        memo.read([0], loader(asked))
+        memo.read([rowid], loader([]))
+    assert asked == [[0]]
