@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Set
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from recall_loop.state.types import Role, SpeechAct
-from recall_loop.text.words.languages import WITHOUT_BLANKS
+from recall_loop.text.words.languages import WITHOUT_BLANKS, language_words
+from recall_loop.text.words.stop_words import STOP_WORDS
+from recall_loop.text.words.tokens import words
 
 READ_CHARACTERS = 20_000
 _QUESTION_MARKS = "?？؟"
@@ -43,6 +45,8 @@ _JOINING = re.compile(
 _GOING_ON = re.compile(
     r"(?:that|and|or|dass|und|oder|dat|en|of|que|y|o|et|ou|che|e|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE
 )
+# Languages whose words of question are also names and words of others: "Dove", "Chi", "Wat Arun", "welke Rosen".
+_NAMELIKE = frozenset({"it", "pt", "nl"})
 _FEWEST_WORDS = 2
 _LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
@@ -69,6 +73,7 @@ class _Phrases:
 
     about_questions: re.Pattern[str]
     question_openers: re.Pattern[str]
+    likely_openers: re.Pattern[str]
     indirect_questions: re.Pattern[str]
     forgetting: re.Pattern[str]
     requests: re.Pattern[str]
@@ -94,12 +99,13 @@ class _Phrases:
 def _phrases() -> _Phrases:
     data = json.loads(files("recall_loop.text.speech").joinpath("phrases.json").read_text(encoding="utf-8"))
 
-    def joined(kind: str, most: int | None = None) -> str:
-        return "|".join(pattern for language in data.values() for pattern in language[kind][:most])
+    def joined(kind: str, most: int | None = None, *, within: Set[str] = frozenset(data)) -> str:
+        return "|".join(pattern for code, each in data.items() if code in within for pattern in each[kind][:most])
 
     return _Phrases(
         about_questions=joined("about_questions"),
-        question_openers=joined("question_openers"),
+        question_openers=joined("question_openers", within=data.keys() - _NAMELIKE),
+        likely_openers=joined("question_openers", within=_NAMELIKE),
         indirect_questions=joined("indirect_questions"),
         forgetting=joined("forgetting"),
         requests=joined("requests"),
@@ -233,7 +239,7 @@ def _whole_act(sentence: str, role: Role | None) -> SpeechAct | None:
     if act is not None:
         return act
     ended = sentence[-1:] in tuple(".!。！…")
-    opens = phrases.question_openers.match(sentence) and not _SUBJECT_FOLLOWS.match(sentence)
+    opens = _has_opener(sentence) and not _SUBJECT_FOLLOWS.match(sentence)
     return SpeechAct.QUESTION if opens and not ended else SpeechAct.STATEMENT
 
 
@@ -253,11 +259,28 @@ def _is_tagged(sentence: str) -> bool:
 
 def _opens_question(clause: str) -> bool:
     phrases, clause = _phrases(), _JOINING.sub("", clause)
-    return bool(
-        phrases.question_openers.match(clause)
-        or phrases.requests.match(clause)
-        or phrases.indirect_questions.match(clause)
-    )
+    return bool(_has_opener(clause) or phrases.requests.match(clause) or phrases.indirect_questions.match(clause))
+
+
+def _has_opener(clause: str) -> bool:
+    phrases = _phrases()
+    likely = phrases.likely_openers.match(clause) and not _is_of_another_language(clause)
+    return bool(likely or phrases.question_openers.match(clause))
+
+
+def _is_of_another_language(clause: str) -> bool:
+    """Tell whether a clause only opens with a name or word that asks in some language: "Dove soap is in the hall"."""
+    _, *following = words(clause) or [""]
+    asking, other = (_small_words(names) for names in (True, False))
+    return len(other.intersection(following) - asking) > len(asking.intersection(following) - other)
+
+
+@cache
+def _small_words(namelike: bool) -> frozenset[str]:
+    """Return the stop words of those languages in Latin letters whose words of question are names, or of the others."""
+    known = language_words()
+    own = frozenset[str]().union(*(known[code].stop for code in _NAMELIKE))
+    return own if namelike else STOP_WORDS.union(*(known[code].stop for code in ("de", "es", "fr")))
 
 
 def _first_asking_clause(sentence: str) -> int:
@@ -279,7 +302,7 @@ def _end_of_forgetting(sentence: str) -> int:
     """Return where a request to forget ends, and a clause begins that tells or asks something else."""
     for found in _CLAUSE.finditer(sentence):
         rest = sentence[found.end() :]
-        if _says_enough(rest) and not (_GOING_ON.match(rest) or _phrases().question_openers.match(rest)):
+        if _says_enough(rest) and not (_GOING_ON.match(rest) or _has_opener(rest)):
             return found.end()
     return len(sentence)
 

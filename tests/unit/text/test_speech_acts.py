@@ -26,6 +26,14 @@ S, Q, R, A, N = (
 )
 
 SENTENCES = [
+    ("Dove Cameron concert is on 3 May", S),
+    ("Quando restaurant booked for 8", S),
+    ("Wat Arun visit on Tuesday", S),
+    ("Welke Rosen liegen im Garten", S),
+    ("Cosa rara, el piso cuesta 850", S),
+    ("wat is de prijs", SpeechAct.QUESTION),
+    ("dove abita Nina", SpeechAct.QUESTION),
+    ("chi sei", SpeechAct.QUESTION),
     ("Forget that I have a cat.", R),
     ("Delete what I said about Lena.", R),
     ("Forget-me-nots are my favourite flowers.", S),
