@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
-from langchain_core.runnables import RunnableConfig, RunnableWithFallbacks
+from langchain_core.runnables import RunnableBranch, RunnableConfig, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 
 from recall_loop.memory.parsing.chat_messages import is_recall_block
@@ -60,8 +60,8 @@ def _is_first(graph: object, step: object) -> bool | None:
         return True
     if isinstance(step, RunnableBindingBase):
         return _is_first(graph, step.bound)
-    if isinstance(step, RunnableWithFallbacks):
-        return _find(graph, step.runnables)
+    if isinstance(step, RunnableWithFallbacks | RunnableBranch):
+        return _find(graph, _choices(step))
     if steps := getattr(step, "steps", None):
         first, *others = steps
         found = _is_first(graph, first)
@@ -69,6 +69,13 @@ def _is_first(graph: object, step: object) -> bool | None:
     if inspect.ismethod(step):
         return True if step.__self__ is graph else None
     return _find(graph, [step.func] if isinstance(step, partial) else _functions(step))
+
+
+def _choices(step: RunnableWithFallbacks[Any, Any] | RunnableBranch[Any, Any]) -> list[object]:
+    """Return the steps one of which gets the state."""
+    if isinstance(step, RunnableWithFallbacks):
+        return [*step.runnables]
+    return [*(each for _, each in step.branches), step.default]
 
 
 def _functions(step: object) -> list[object]:

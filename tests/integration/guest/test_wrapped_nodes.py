@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableBranch, RunnableConfig, RunnableLambda
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -22,6 +22,7 @@ WRAPPERS: dict[str, Any] = {
     "bind": lambda graph: graph.bind().with_config(tags=["memory"]),
     "lambda": lambda graph: RunnableLambda(graph.invoke, afunc=graph.ainvoke),
     "method": lambda graph: graph.invoke,
+    "branch": lambda graph: RunnableBranch((lambda _: False, failing), graph),
 }
 GIVEN: Any = {"messages": [("user", "When does the ferry Birk leave?")], "user_id": 7, "context": "mine"}
 # LangGraph warns of the annotation of its own `invoke`.
