@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +28,8 @@ from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.policy.logistic import shipped_model
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.tokens import stems, text_language, words
 
 LIKELY_DEPTH = 2
 """How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
@@ -36,6 +39,10 @@ RENEWAL_WEIGHTS = "renewal_weights.json"
 _MAX_SHARED = 4.0
 # Share of the longer statement's words, in the same order, from which two read alike.
 _ALIKE = 0.6
+# Whose something is: "my sister's dentist", "el dentista de Ana".
+_OWNED = re.compile(
+    r"(?P<owner>\w+)['’]s (?P<thing>\w+)|(?P<thing_of>\w+) (?:von|van|de|da|do|di|del|du) (?P<owner_of>[A-ZÀ-Þ]\w+)"
+)
 
 
 @dataclass(frozen=True)
@@ -129,12 +136,30 @@ def _shared(older: _Contents, newer: _Contents, matter: Matter) -> frozenset[str
 def _is_about_another(older: _Contents, newer: _Contents, matter: Matter) -> bool:
     """Tell whether the newer text says the same of another thing: "Rufus gets 20 g", "Mina gets 35 g"."""
     asked = frozenset(term.removeprefix(ASKED_VALUE) for term in matter.terms)
-    return any(
+    return _is_anothers(older, newer, asked) or any(
         not same_owner(first, second) or (_read_alike(first, second) and not same_matter(first, second, asked))
         for first in older.statements
         for second in newer.statements
         if not first.terms.isdisjoint(second.terms)
     )
+
+
+def _is_anothers(older: _Contents, newer: _Contents, asked: frozenset[str]) -> bool:
+    """Tell whether the newer text tells of an asked thing of somebody of whom neither the older nor the question does.
+
+    So "my sister's dentist is Dr. Klein" doesn't renew "my dentist is Dr. Weber".
+    """
+    known, text = {*words(older.entry["record"]["text"][:LONGEST_NEWER])}, newer.entry["record"]["text"][:LONGEST_NEWER]
+    language = text_language(text)
+    for found in _OWNED.finditer(text):
+        owner, thing = found["owner"] or found["owner_of"], found["thing"] or found["thing_of"]
+        if (
+            fold(owner) not in known
+            and asked.isdisjoint(stems(owner, language))
+            and not asked.isdisjoint(stems(thing, language))
+        ):
+            return True
+    return False
 
 
 def _read_alike(first: Statement, second: Statement) -> bool:

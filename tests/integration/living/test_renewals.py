@@ -71,6 +71,7 @@ def test_what_was_said_later_about_the_same_comes_first(older: str, newer: str, 
         ),
         ("Choir practice is on Thursdays at 7.", "The choir's concert was lovely.", "What day is choir practice?"),
         ("Rufus gets 20 g of food.", "Mina gets 35 g of food.", "How much food does Rufus get?"),
+        ("My dentist is Dr. Weber.", "My sister's dentist is Dr. Klein.", "Who is my dentist?"),
         ("The flat costs 900.", "The garage costs 80.", "What does the flat cost?"),
     ],
 )
