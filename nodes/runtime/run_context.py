@@ -40,6 +40,7 @@ from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.names.introductions import asked_own_name, with_plain_name
+from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.person_words import is_person_word
 from recall_loop.text.words.tokens import query_terms
 
@@ -131,7 +132,7 @@ class RunContext:
             entries, question = state["evidence_pool"].values(), self.question
             self._update_asked_person(entries)
             people = question.name_terms if question.listed else None
-            answers = self._answers if asks_for_kind(question) and question.listed is None else None
+            answers = self._may_answer if asks_for_kind(question) and question.listed is None else None
             ranked = rank_entries(
                 entries, self.settings, self.reference_time, question.text, question.event_times, people, answers
             )
@@ -170,6 +171,10 @@ class RunContext:
 
     def _answers(self, entry: PoolEntry) -> bool:
         return holds_asked_kind(self.question, entry)
+
+    def _may_answer(self, entry: PoolEntry) -> bool:
+        """Tell whether a record has the kind of answer that is asked for, or may say that there is none."""
+        return self._answers(entry) or is_negated(entry["record"]["text"])
 
     def _update_asked_person(self, entries: Iterable[PoolEntry]) -> None:
         """Update the asked person and whether the question's identifiers are known; a change clears cached results."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 from langchain_core.runnables import RunnableLambda
@@ -20,6 +19,7 @@ from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.context import Context
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
+from recall_loop.text.speech.negations import is_negated
 
 NOW = "2024-06-01T00:00:00+00:00"
 CONTEXT = Context()
@@ -74,7 +74,11 @@ def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
 
     def ranking(entries):
         ranked = rank_entries(
-            entries.values(), settings, now, question.text, answers=partial(holds_asked_kind, question)
+            entries.values(),
+            settings,
+            now,
+            question.text,
+            answers=lambda each: holds_asked_kind(question, each) or is_negated(each["record"]["text"]),
         )
         return put_statements_first(ranked, known.states, known.supported_facets, settings.novelty_min_similarity)
 
