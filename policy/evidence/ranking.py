@@ -11,8 +11,8 @@ score = (relevance + reply + reference + time + teller + member + novelty + rece
 - teller: its weight for a turn of the expected speaker (`policy.question.speaker_hint`);
 - member: its weight × how well the record fits as a member of the list that the question asks for
   (`policy.evidence.members`); only such questions have it;
-- lacking: its weight for a record without the kind of answer that the question asks for (a time, a number, a name, a
-  property); only questions that ask for one have it, and it isn't among the weights of the divisor;
+- lacking: its weight for one of the best records without the kind of answer that the question asks for (a time, a
+  number, a name, a property); only questions that ask for one have it, and the divisor leaves its weight out;
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) if the record has a time;
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
@@ -26,7 +26,7 @@ enters the current best `max_facts` or raises the coverage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from recall_loop.policy.evidence.members import ends_in_question, member_fit
@@ -38,6 +38,8 @@ from recall_loop.state.types import ContentType, Role
 from recall_loop.text.time.time_expressions import TimeExpression
 
 SCORE_DIGITS = 6
+LACKING_DEPTH = 20
+"""How many of the best entries are looked at for the kind of answer that is asked for."""
 _DAY = 86_400.0
 _ASSISTING_ROLES = (Role.ASSISTANT, Role.TOOL)
 
@@ -83,7 +85,6 @@ class RankingContext:
         turns: relevance of each message that asks something, by its line as windows hold it.
         titles: relevance of the best reference to a titled entry, by key.
         people: stems of the names in a question for a list; None where it asks for no list.
-        answers: tells whether a record has the kind of answer that is asked for; None where none is.
     """
 
     times: Sequence[TimeExpression] = ()
@@ -91,7 +92,6 @@ class RankingContext:
     turns: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, float] = field(default_factory=dict)
     people: frozenset[str] | None = None
-    answers: Callable[[PoolEntry], bool] | None = None
 
 
 def rank_entries(
@@ -121,11 +121,14 @@ def rank_entries(
         _asking_turns(pool) if settings.rank_reply_weight else {},
         title_references(pool, question) if settings.rank_reference_weight else {},
         people if settings.rank_member_weight else None,
-        answers if settings.rank_lacking_weight else None,
     )
     highest = _max_sum(settings) + (settings.rank_member_weight if context.people is not None else 0.0)
-    scored = [_score_entry(entry, settings, reference, highest, context) for entry in pool]
-    return sorted(scored, key=lambda item: (-item.score, item.id, item.entry["key"]))
+    scored = sorted((_score_entry(entry, settings, reference, highest, context) for entry in pool), key=_rank_key)
+    return sorted(_lower_lacking(scored, settings, highest, answers), key=_rank_key)
+
+
+def _rank_key(item: RankedEntry) -> tuple[float, str, str]:
+    return -item.score, item.id, item.entry["key"]
 
 
 def _score_entry(
@@ -141,7 +144,6 @@ def _score_entry(
         "time": settings.rank_time_weight * time_fit(entry, context.times),
         "teller": settings.rank_teller_weight if said_by_expected else 0.0,
         **_member_component(entry, settings, context),
-        **_lacking_component(entry, settings, context),
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _diminishing_gain(queries),
@@ -157,10 +159,23 @@ def _member_component(entry: PoolEntry, settings: Settings, context: RankingCont
     return {"member": settings.rank_member_weight * member_fit(entry, context.people, context.speaker)}
 
 
-def _lacking_component(entry: PoolEntry, settings: Settings, context: RankingContext) -> dict[str, float]:
-    if context.answers is None or context.answers(entry):
-        return {}
-    return {"lacking": -settings.rank_lacking_weight}
+def _lower_lacking(
+    ranked: Sequence[RankedEntry], settings: Settings, highest: float, answers: Callable[[PoolEntry], bool] | None
+) -> list[RankedEntry]:
+    """Return the entries with those of the best lowered that lack the kind of answer that is asked for."""
+    if answers is None or not settings.rank_lacking_weight:
+        return list(ranked)
+    lost = settings.rank_lacking_weight
+    return [
+        item
+        if rank >= LACKING_DEPTH or answers(item.entry)
+        else replace(
+            item,
+            score=round(max(item.score - lost / highest, 0.0), SCORE_DIGITS),
+            components={**item.components, "lacking": -lost},
+        )
+        for rank, item in enumerate(ranked)
+    ]
 
 
 def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
