@@ -162,20 +162,21 @@ def _member_component(entry: PoolEntry, settings: Settings, context: RankingCont
 def _lower_lacking(
     ranked: Sequence[RankedEntry], settings: Settings, highest: float, answers: Callable[[PoolEntry], bool] | None
 ) -> list[RankedEntry]:
-    """Return the entries with those of the best lowered that lack the kind of answer that is asked for."""
-    if answers is None or not settings.rank_lacking_weight:
-        return list(ranked)
+    """Return the entries with those of the best lowered that lack the kind of answer that is asked for.
+
+    The rest isn't looked at, and stays behind them.
+    """
     lost = settings.rank_lacking_weight
-    return [
-        item
-        if rank >= LACKING_DEPTH or answers(item.entry)
-        else replace(
-            item,
-            score=round(max(item.score - lost / highest, 0.0), SCORE_DIGITS),
-            components={**item.components, "lacking": -lost},
-        )
-        for rank, item in enumerate(ranked)
-    ]
+    if answers is None or not lost:
+        return list(ranked)
+    best = [item if answers(item.entry) else _lowered(item, lost, highest) for item in ranked[:LACKING_DEPTH]]
+    least = min((item.score for item in best), default=0.0)
+    return [*best, *(replace(item, score=min(item.score, least)) for item in ranked[LACKING_DEPTH:])]
+
+
+def _lowered(item: RankedEntry, lost: float, highest: float) -> RankedEntry:
+    score = round(max(item.score - lost / highest, 0.0), SCORE_DIGITS)
+    return replace(item, score=score, components={**item.components, "lacking": -lost})
 
 
 def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recall_loop.policy.evidence.ranking import new_facts, rank_entries, streak_without_gain
+from recall_loop.policy.evidence.ranking import LACKING_DEPTH, new_facts, rank_entries, streak_without_gain
 from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.evidence.statements import states_something
 from recall_loop.policy.prompting.briefing import render_memory_lines
@@ -198,6 +198,15 @@ def test_what_lacks_the_kind_of_answer_falls_behind_and_only_it():
     assert ranked[0].score == plain["dated"] and "lacking" not in ranked[0].components
     assert ranked[1].components["lacking"] == -SETTINGS.rank_lacking_weight
     assert ranked[1].score == pytest.approx(plain["near"] - SETTINGS.rank_lacking_weight / 1.42, abs=1e-5)
+
+
+def test_what_is_not_looked_at_stays_behind_what_lacks_the_kind():
+    """Proves: RANK-3."""
+    pool = [entry(f"e{at:02}", relevance=0.6 - at / 1000) for at in range(LACKING_DEPTH + 5)]
+    plain = [item.id for item in rank_entries(pool, SETTINGS, NOW)]
+    ranked = rank_entries(pool, SETTINGS, NOW, answers=lambda _: False)
+    assert [item.id for item in ranked[:LACKING_DEPTH]] == plain[:LACKING_DEPTH]
+    assert ["lacking" in item.components for item in ranked] == [True] * LACKING_DEPTH + [False] * 5
 
 
 def test_recency_halves_with_the_half_life():
