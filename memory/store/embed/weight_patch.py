@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
@@ -46,6 +44,12 @@ class WeightPatch:
         return cls(file, hashlib.sha256(data).hexdigest())
 
 
+# Nodes that look words up as they are stored, made by benchmarks/weights/vectors/make_lookup.py: onnxruntime would hold
+# the whole table as numbers, four times as large.
+_LOOKUP_SHA256 = "0fda9b54df25479075f9d289c634638db834b3047d3293624fe49475abc3a444"
+LOOKUP_PATCH = WeightPatch(Path(__file__).with_name("minilm-lookup.npz"), _LOOKUP_SHA256)
+
+
 def read_verified(file: Path, expected: str) -> bytes:
     """Return what `file` holds.
 
@@ -62,7 +66,7 @@ def read_verified(file: Path, expected: str) -> bytes:
     return data
 
 
-def apply_patch(model: bytes, weights: bytes, name: str) -> bytearray:
+def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
     """Return `model` with the bytes that `weights` replaces; `name` is for messages.
 
     Raises:
@@ -83,125 +87,4 @@ def apply_patch(model: bytes, weights: bytes, name: str) -> bytearray:
             raise EmbedderError(f"minilm: {name} replaces {length} bytes at {start} of a model of {len(model)}")
         changed[start : start + length] = given[taken : taken + length]
         taken += length
-    return changed
-
-
-_IDS = "input_ids"
-_GRAPH, _NODE = 7, 1
-_INPUT, _OUTPUT, _NAME, _KIND = 1, 2, 3, 4
-_BYTES = 2
-"""The wire type of everything here: a length, and so many bytes."""
-
-
-class _Node(NamedTuple):
-    """A node of a graph in ONNX's format: names of what goes in and out, what it does, and the rest of it as stored."""
-
-    inputs: list[str]
-    outputs: list[str]
-    kind: str
-    options: bytes
-
-    @classmethod
-    def of(cls, data: memoryview) -> _Node:
-        """Read a node."""
-        fields = list(_fields(data))
-        texts = [(number, str(data[start:end], "utf-8")) for number, _, start, end in fields if number <= _KIND]
-        rest = b"".join(data[first:end] for number, first, _, end in fields if number > _KIND)
-        inputs, outputs = ([text for number, text in texts if number == wanted] for wanted in (_INPUT, _OUTPUT))
-        return cls(inputs, outputs, next(text for number, text in texts if number == _KIND), rest)
-
-    def __bytes__(self) -> bytes:
-        """Write the node, named by what it gives."""
-        texts = [(_INPUT, text) for text in self.inputs] + [(_OUTPUT, text) for text in self.outputs]
-        texts += [(_NAME, self.outputs[0]), (_KIND, self.kind)]
-        return b"".join(_field(number, text.encode()) for number, text in texts) + self.options
-
-
-def look_up_stored_rows(model: bytes | bytearray) -> bytes:
-    """Return `model` with rows of a table of integers looked up as they are stored, and only these made numbers.
-
-    As it is, onnxruntime makes numbers of the whole table when it loads it, and keeps those: of 30,522 words 47 MB in
-    place of 12. The products are the same ones.
-
-    Raises:
-        EmbedderError: it has no such table, or isn't in ONNX's format.
-    """
-    whole = memoryview(model)  # of which parts are no copies: it is large
-    try:
-        first, start, end = next(field[1:] for field in _fields(whole) if field[0] == _GRAPH)
-        graph = _with_lookup(whole[start:end])
-        return b"".join([whole[:first], _head(_GRAPH, sum(map(len, graph))), *graph, whole[end:]])
-    except (IndexError, StopIteration, UnicodeDecodeError) as error:
-        raise EmbedderError("minilm: the model isn't in ONNX's format") from error
-
-
-def _with_lookup(graph: memoryview) -> list[bytes | memoryview]:
-    """Put Gather, Cast, Mul in the place of Cast, Mul, Gather; return the parts of the graph.
-
-    Left in, Cast and Mul would be computed when the graph is loaded, and take 145 MB for that moment.
-    """
-    nodes = [
-        (first, end, _Node.of(graph[start:end])) for number, first, start, end in _fields(graph) if number == _NODE
-    ]
-    made_by = {node.outputs[0]: node for _, _, node in nodes}
-    for first, end, lookup in nodes:
-        scaled = made_by.get(lookup.inputs[0]) if lookup.kind == "Gather" and lookup.inputs[1] == _IDS else None
-        plain = made_by.get(scaled.inputs[0]) if scaled is not None and scaled.kind == "Mul" else None
-        if scaled is not None and plain is not None and plain.kind == "Cast":
-            rows, scales, numbers = (f"{_IDS}_{part}" for part in ("rows", "scales", "numbers"))
-            ordered = (
-                lookup._replace(inputs=[plain.inputs[0], _IDS], outputs=[rows]),
-                lookup._replace(inputs=[scaled.inputs[1], _IDS], outputs=[scales]),
-                plain._replace(inputs=[rows], outputs=[numbers]),
-                scaled._replace(inputs=[numbers, scales], outputs=lookup.outputs),
-            )
-            cuts = [(start, stop, b"") for start, stop, node in nodes if node in (plain, scaled)]
-            cuts.append((first, end, b"".join(_field(_NODE, bytes(node)) for node in ordered)))
-            return _with_cuts(graph, cuts)
-    raise EmbedderError(f"minilm: the model has no table of integers in which {_IDS} are looked up")
-
-
-def _with_cuts(graph: memoryview, cuts: list[tuple[int, int, bytes]]) -> list[bytes | memoryview]:
-    """Return the parts of a graph with other bytes in some places, each from where to where."""
-    parts, at = list[bytes | memoryview](), 0
-    for first, end, other in sorted(cuts):
-        parts += [graph[at:first], other]
-        at = end
-    return [*parts, graph[at:]]
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each field of a message: its number, where it begins, and where its content begins and ends."""
-    at = 0
-    while at < len(data):
-        first = at
-        key, at = _varint(data, at)
-        size, at = _varint(data, at)
-        # For numbers, the content is the number itself.
-        start, at = (at, at + size) if key & 7 == _BYTES else (at, at)
-        yield key >> 3, first, start, at
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
-        if byte < 0x80:
-            return value, at
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _head(number, len(content)) + content
-
-
-def _head(number: int, size: int) -> bytes:
-    return bytes([number << 3 | _BYTES]) + _written(size)
-
-
-def _written(value: int) -> bytes:
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
+    return bytes(changed)
