@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.files.keyed_locks import KeyedLocks
+from recall_loop.memory.store.files.locks import KeyedLocks
 from recall_loop.memory.store.forgetting import sweep
 from recall_loop.memory.store.open_store import OpenStore
 from recall_loop.memory.store.record_writer import RecordWriter

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cachetools import LRUCache
 
-from recall_loop.memory.store.files.keyed_locks import KeyedLocks
+from recall_loop.memory.store.files.locks import KeyedLocks
 from recall_loop.memory.store.store import MemoryStore
 
 # The path of a store, and the embedder that the context names for it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from recall_loop.memory.store.postgres.marks import without_nul
+from recall_loop.memory.store.postgres.postgres_connection import without_nul
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, last_commit
 from recall_loop.memory.store.tables.database import Connection, Database, set_meta

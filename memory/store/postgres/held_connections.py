@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.postgres.postgres_address import CONNECT_SECONDS, PostgresAddress
 from recall_loop.memory.store.postgres.postgres_connection import PostgresConnection, lock_key, typed_errors
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, StoreUnusableError

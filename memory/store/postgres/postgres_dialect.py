@@ -1,8 +1,9 @@
-"""SQL as only PostgreSQL words it. A record's JSON is text there too; `json_of` reads it (`postgres_schema`).
+"""The `Dialect` of PostgreSQL: JSONB, and arrays of words with an inverted index (GIN).
 
-The values of declared attributes stand in a table of their own (API-4), each as a text that sorts as filters compare
-values: `attribute_key`. PostgreSQL looks such texts up in an index behind a policy, which it does with nothing that
-works on JSON. A key may be shorter than its value, so that keys narrow the rows and the records themselves decide.
+A record's JSON is text there too; `json_of` reads it (`postgres_schema`). The values of declared attributes stand in a
+table of their own (API-4), each as a text that sorts as filters compare values: `attribute_key`. PostgreSQL looks such
+texts up in an index behind a policy, which it does with nothing that works on JSON. A key may be shorter than its
+value, so that keys narrow the rows and the records themselves decide.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from recall_loop.memory.store.postgres.marks import without_nul
+from recall_loop.memory.store.postgres.postgres_connection import without_nul
 from recall_loop.memory.store.postgres.postgres_schema import STAGING
 from recall_loop.memory.store.tables.attribute_index import INDEX_KEY, needs_value
 from recall_loop.memory.store.tables.database import ORDER_SIGNS, Conditions, Connection
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
+staging = STAGING
+record_bytes = "convert_to(b.record, 'UTF8')"
 _KEY = "attribute_key(CAST(? AS JSONB))"
 # Keys begin with a letter for the kind of value: n for numbers, s for texts.
 _ENDS = {"n": "o", "s": "t"}
@@ -132,39 +135,32 @@ def _values(body: str, paths: Mapping[str, int]) -> str:
 _NULL = "CAST('null' AS JSONB)"
 
 
-class PostgresDialect:
-    """The `Dialect` of PostgreSQL: JSONB, and arrays of words with an inverted index (GIN)."""
+def attribute_clauses(conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]) -> Conditions:
+    """Return conditions on attributes, narrowed by the values of declared paths."""
+    found, read = Conditions(), Conditions()
+    for path, operators in iterate_conditions(conditions):
+        if path in numbers:
+            narrow(found, numbers[path], tenant, operators)
+        for operator, value in operators.items():
+            clause, values = _condition(value_sql("j.record", path), operator, value)
+            read.add(clause, *values)
+    if read.clauses:
+        found.add(f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {read.sql})", *read.params)
+    return found
 
-    staging = STAGING
-    record_bytes = "convert_to(b.record, 'UTF8')"
-    index_attributes = staticmethod(index_attributes)
 
-    def attribute_clauses(
-        self, conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
-    ) -> Conditions:
-        """Return conditions on attributes, narrowed by the values of declared paths."""
-        found, read = Conditions(), Conditions()
-        for path, operators in iterate_conditions(conditions):
-            if path in numbers:
-                narrow(found, numbers[path], tenant, operators)
-            for operator, value in operators.items():
-                clause, values = _condition(value_sql("j.record", path), operator, value)
-                read.add(clause, *values)
-        if read.clauses:
-            found.add(f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {read.sql})", *read.params)
-        return found
+def posting(facets: Sequence[str], token: str) -> tuple[str, Any]:
+    """Return a condition on the words of a row, among which a facet begins with `#`."""
+    words = [*(f"#{facet}" for facet in facets), token]
+    return "rowid IN (SELECT p.rowid FROM postings p WHERE p.words @> hashes_of(CAST(? AS TEXT[])))", words
 
-    def posting(self, facets: Sequence[str], token: str) -> tuple[str, Any]:
-        """Return a condition on the words of a row, among which a facet begins with `#`."""
-        words = [*(f"#{facet}" for facet in facets), token]
-        return "rowid IN (SELECT p.rowid FROM postings p WHERE p.words @> hashes_of(CAST(? AS TEXT[])))", words
 
-    def json_of_attribute(self, path: str) -> tuple[str, tuple[str, ...]]:
-        """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB rewrites numbers."""
-        steps = steps_sql(path)
-        plain = f"CAST(CAST(b.record AS JSON){steps} AS TEXT)"
-        other = f"CAST(json_of(b.record){steps} AS TEXT)"
-        return f"CASE WHEN strpos(b.record, '\\u0000') = 0 THEN {plain} ELSE {other} END", ()
+def json_of_attribute(path: str) -> tuple[str, tuple[str, ...]]:
+    """Return an attribute as JSON: as it is written, where JSON can be read, for JSONB rewrites numbers."""
+    steps = steps_sql(path)
+    plain = f"CAST(CAST(b.record AS JSON){steps} AS TEXT)"
+    other = f"CAST(json_of(b.record){steps} AS TEXT)"
+    return f"CASE WHEN strpos(b.record, '\\u0000') = 0 THEN {plain} ELSE {other} END", ()
 
 
 def _condition(value: str, operator: str, wanted: Any) -> tuple[str, list[Any]]:

@@ -14,12 +14,12 @@ from typing import Any, TypeVar, cast
 from typing_extensions import override
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.files.store_place import NoStoreError
+from recall_loop.memory.store.postgres import postgres_dialect
 from recall_loop.memory.store.postgres.held_connections import PostgresWriter, ReaderPool
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress, connect_options
 from recall_loop.memory.store.postgres.postgres_connection import PostgresConnection, require_driver, typed_errors
-from recall_loop.memory.store.postgres.postgres_dialect import PostgresDialect
 from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_7
 from recall_loop.memory.store.tables.database import Connection, Database, DatabaseDamagedError, Parameters
 from recall_loop.memory.store.tables.upgrades import Upgrade, note_recalls_since, read_generation
@@ -80,7 +80,7 @@ class PostgresDatabase(Database):
         UnsupportedOptionError: the driver isn't installed.
     """
 
-    dialect = PostgresDialect()
+    dialect = postgres_dialect
     # The first schema of this backend was 6.
     upgrades: Mapping[int, Upgrade] = MappingProxyType({6: _add_recalls})
 

@@ -13,7 +13,7 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaInde
 from recall_loop.memory.store.chroma.chroma_link import ChromaLink
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, opening, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.index.caches.tenant_caches import TenantCaches
 from recall_loop.memory.store.recovery import repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection

@@ -12,7 +12,7 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaInde
 from recall_loop.memory.store.chroma.chroma_link import ChromaLink
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.shared import outbox
 from recall_loop.memory.store.shared.open_schema import OpenSchema, collections_of
 from recall_loop.memory.store.tables.changes import marker_of

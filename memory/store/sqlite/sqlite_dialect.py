@@ -1,8 +1,9 @@
-"""SQL as only SQLite words it; declared attributes have their values in a table that triggers keep (API-4).
+"""The `Dialect` of SQLite: JSON functions, and a full-text table (FTS5).
 
-Filters of attributes go over the JSON of bodies, and over the values of declared paths. Both say the same, by one
-column that holds an attribute's value so that SQLite compares it as the filter means it: numbers and text as they are,
-the rest as blobs, which stand behind all text; NULL where there is none.
+Declared attributes have their values in a table that triggers keep (API-4). Filters of attributes go over the JSON of
+bodies, and over the values of declared paths. Both say the same, by one column that holds an attribute's value so that
+SQLite compares it as the filter means it: numbers and text as they are, the rest as blobs, which stand behind all text;
+NULL where there is none.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from recall_loop.memory.store.tables.attribute_index import INDEX_KEY, needs_val
 from recall_loop.memory.store.tables.database import ORDER_SIGNS, Conditions, Connection
 from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
 
+staging = STAGING
+record_bytes = "CAST(b.record AS BLOB)"  # as text, it can't be decoded where it is damaged
 _FALSE, _TRUE, _NULL, _OTHER = "x'00'", "x'01'", "x'02'", "x'03'"
 _NO_PATH_CHARACTERS = frozenset('"\\')
 
@@ -45,7 +48,7 @@ def value_sql(body: str, path: str) -> str:
     return f"(SELECT {_typed('e.type', 'e.value')} FROM json_each({inner}) e WHERE e.key = {quoted(names[-1])})"
 
 
-def json_sql(path: str) -> tuple[str, tuple[str, ...]]:
+def json_of_attribute(path: str) -> tuple[str, tuple[str, ...]]:
     """Return SQL for the JSON where the first names of a path lead, and the names from the first that isn't plain."""
     names = split_path(path)
     plain = tuple(takewhile(_is_plain, names))
@@ -199,17 +202,8 @@ def _set_triggers(connection: Connection, paths: Mapping[str, int]) -> None:
         )
 
 
-class SqliteDialect:
-    """The `Dialect` of SQLite: JSON functions, and a full-text table (FTS5)."""
-
-    staging = STAGING
-    record_bytes = "CAST(b.record AS BLOB)"  # as text, it can't be decoded where it is damaged
-    attribute_clauses = staticmethod(attribute_clauses)
-    index_attributes = staticmethod(index_attributes)
-    json_of_attribute = staticmethod(json_sql)
-
-    def posting(self, facets: Sequence[str], token: str) -> tuple[str, str]:
-        """Return a match of the full-text table."""
-        narrow = " AND ".join(f'"{facet}"' for facet in facets)
-        parts = (f"facets : ({narrow})" if facets else "", f'window : "{token}"')
-        return "fts MATCH ?", " AND ".join(part for part in parts if part)
+def posting(facets: Sequence[str], token: str) -> tuple[str, str]:
+    """Return a match of the full-text table; see `Dialect`."""
+    narrow = " AND ".join(f'"{facet}"' for facet in facets)
+    parts = (f"facets : ({narrow})" if facets else "", f'window : "{token}"')
+    return "fts MATCH ?", " AND ".join(part for part in parts if part)

@@ -1,6 +1,13 @@
-"""Tables of the SQLite sidecar."""
+"""Tables of the SQLite sidecar, and the steps that bring a file of an earlier schema to this one."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from recall_loop.memory.store.encoding.indexing import acts_mask, body_checksum, supersession_key_of
+from recall_loop.memory.store.tables.database import Connection
+from recall_loop.memory.store.tables.upgrades import Upgrade, note_recalls_since
 
 # records: columns for predicates and ordering, so that a scan reads short rows only.
 # bodies: the record itself (JSON), its own stems, and the text of its window.
@@ -142,7 +149,7 @@ STAGING = (
 )
 
 # Earlier changes are unknown, hence the horizon.
-UPGRADE_1_TO_2 = (
+_1_TO_2 = (
     "ALTER TABLE records ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS records_tenant ON records (tenant)",
     "CREATE INDEX records_changed ON records (tenant, changed)",
@@ -157,7 +164,7 @@ UPGRADE_1_TO_2 = (
 )
 
 # Facts had no end before; their slots are derived from the records.
-UPGRADE_2_TO_3 = (
+_2_TO_3 = (
     "ALTER TABLE records ADD COLUMN valid_until INTEGER",
     "ALTER TABLE records ADD COLUMN superseded_by TEXT",
     "ALTER TABLE records ADD COLUMN slot TEXT",
@@ -166,7 +173,7 @@ UPGRADE_2_TO_3 = (
 )
 
 # Speech acts are derived from the records.
-UPGRADE_3_TO_4 = (
+_3_TO_4 = (
     "ALTER TABLE records ADD COLUMN expires_at INTEGER",
     "ALTER TABLE records ADD COLUMN acts INTEGER NOT NULL DEFAULT 0",
     _EXPIRY,
@@ -176,7 +183,7 @@ UPGRADE_3_TO_4 = (
 )
 
 # Of earlier deletions, only those not yet sent to Chroma are known. Checksums are computed.
-UPGRADE_4_TO_5 = (
+_4_TO_5 = (
     "ALTER TABLE records ADD COLUMN commit_number INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE records ADD COLUMN checksum INTEGER",
     "ALTER TABLE tombstones ADD COLUMN commit_number INTEGER NOT NULL DEFAULT 0",
@@ -187,7 +194,7 @@ UPGRADE_4_TO_5 = (
 
 # Long records from before have one vector until they are written or embedded again. Earlier stores had no id: the
 # generation of both sides replaces it.
-UPGRADE_5_TO_6 = (
+_5_TO_6 = (
     "CREATE TABLE IF NOT EXISTS pieces (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
     "DROP TRIGGER leaves",
     _DELETE_TRIGGER,
@@ -195,4 +202,55 @@ UPGRADE_5_TO_6 = (
 )
 
 # Earlier versions counted no recalls.
-UPGRADE_6_TO_7 = (_RECALLS, "DROP TRIGGER leaves", _DELETE_TRIGGER)
+_6_TO_7 = (_RECALLS, "DROP TRIGGER leaves", _DELETE_TRIGGER)
+
+
+def _backfill_supersession_keys(connection: Connection) -> None:
+    query = "SELECT b.record, r.rowid FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.kind = 'fact'"
+    slots = [(supersession_key_of(json.loads(body)), rowid) for body, rowid in connection.execute(query)]
+    connection.executemany("UPDATE records SET slot = ? WHERE rowid = ?", slots)
+
+
+def _backfill_speech_acts(connection: Connection) -> None:
+    acts = [
+        (acts_mask(json.loads(body)), rowid) for rowid, body in connection.execute("SELECT rowid, record FROM bodies")
+    ]
+    connection.executemany("UPDATE records SET acts = ? WHERE rowid = ?", [pair for pair in acts if pair[0]])
+
+
+def _backfill_checksums(connection: Connection) -> None:
+    sums = [(body_checksum(body), rowid) for rowid, body in connection.execute("SELECT rowid, record FROM bodies")]
+    connection.executemany("UPDATE records SET checksum = ? WHERE rowid = ?", sums)
+    numbered = "UPDATE tombstones SET commit_number = ?"
+    if connection.execute("SELECT 1 FROM tombstones LIMIT 1").fetchone():
+        connection.execute(numbered, (connection.next_commit(),))
+
+
+def _adding(column: str, statements: Sequence[str], backfill: Upgrade = lambda _: None) -> Upgrade:
+    """Return a step for tables that lack a column: a sidecar that was rebuilt from Chroma's side has it already."""
+
+    def upgrade(connection: Connection) -> None:
+        if all(row[1] != column for row in connection.execute("PRAGMA table_info(records)")):
+            _running(statements, backfill)(connection)
+
+    return upgrade
+
+
+def _running(statements: Sequence[str], backfill: Upgrade = lambda _: None) -> Upgrade:
+    def upgrade(connection: Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
+        backfill(connection)
+
+    return upgrade
+
+
+# By the schema that each upgrades from.
+UPGRADES: Mapping[int, Upgrade] = {
+    1: _adding("changed", _1_TO_2),
+    2: _adding("slot", _2_TO_3, _backfill_supersession_keys),
+    3: _adding("expires_at", _3_TO_4, _backfill_speech_acts),
+    4: _adding("checksum", _4_TO_5, _backfill_checksums),
+    5: _running(_5_TO_6),
+    6: _running(_6_TO_7, note_recalls_since),
+}

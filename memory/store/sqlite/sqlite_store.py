@@ -16,8 +16,9 @@ from typing_extensions import override
 
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
+from recall_loop.memory.store.sqlite import sqlite_dialect
 from recall_loop.memory.store.sqlite.sqlite_connection import (
     SqliteConnection,
     is_damage,
@@ -25,9 +26,7 @@ from recall_loop.memory.store.sqlite.sqlite_connection import (
     open_connection,
     reads_lexical,
 )
-from recall_loop.memory.store.sqlite.sqlite_dialect import SqliteDialect
-from recall_loop.memory.store.sqlite.sqlite_schema import DDL
-from recall_loop.memory.store.sqlite.sqlite_upgrades import UPGRADES
+from recall_loop.memory.store.sqlite.sqlite_schema import DDL, UPGRADES
 from recall_loop.memory.store.tables.database import Database, DatabaseDamagedError, LexicalIndexError
 from recall_loop.memory.store.tables.upgrades import read_generation
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError, StoreUnusableError
@@ -49,7 +48,7 @@ class SqliteDatabase(Database):
         StoreUnavailableError: the file can't be opened.
     """
 
-    dialect = SqliteDialect()
+    dialect = sqlite_dialect
     upgrades = UPGRADES
 
     def __init__(self, file: Path | None, *, read_only: bool = False) -> None:

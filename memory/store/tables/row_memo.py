@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from recall_loop.memory.store.embed.token_vectors import PackedTokens
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 
 _T = TypeVar("_T")
 _ENTRY_BYTES = 200

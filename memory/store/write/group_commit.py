@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.tables.database import APPLIED, Database
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
 

@@ -9,7 +9,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.tables.database import Database

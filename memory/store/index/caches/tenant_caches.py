@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from recall_loop.memory.store.embed.onnx_model import return_freed_memory
 from recall_loop.memory.store.encoding.indexing import now_microseconds
-from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.index.caches.tenant_cache import TenantCache
 from recall_loop.memory.store.tables.database import Database
 

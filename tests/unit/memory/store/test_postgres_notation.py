@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.store.files.store_place import is_address, shown_place
-from recall_loop.memory.store.postgres.marks import with_marks
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
+from recall_loop.memory.store.postgres.postgres_connection import with_marks
 from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS
 from recall_loop.state.errors import InvalidInputError
 

@@ -1,12 +1,35 @@
-"""A lock that knows its process, so that a forked child gets an error instead of waiting for ever (GUARD-7)."""
+"""Locks by key, and a lock that knows its process: a forked child gets an error instead of waiting (GUARD-7)."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from recall_loop.state.errors import StoreUnusableError
+
+_K = TypeVar("_K", bound=Hashable)
+
+
+class KeyedLocks(Generic[_K]):
+    """A lock for each key, there for as long as a thread has it or waits for it; one thread may take it several times.
+
+    That it may is for what a garbage collection closes, which comes at any time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._locks: WeakValueDictionary[_K, Any] = WeakValueDictionary()
+
+    def __getitem__(self, key: _K) -> AbstractContextManager[bool]:
+        """Return the lock of a key, to be held by `with`."""
+        with self._lock:
+            lock: AbstractContextManager[bool] = self._locks.setdefault(key, threading.RLock())
+        return lock
 
 
 class ProcessLock:
