@@ -138,7 +138,7 @@ class RecordWriter:
         for one in group:
             self._write_together([one])
 
-    def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
+    def delete(self, tenant: str, chunks: Iterable[Sequence[str]]) -> int:
         """Delete records by id, chunk by chunk; return how many there were."""
         deleted, keep = 0, bool(self.session.history_days)
         database = self.session.database.for_tenant(tenant)

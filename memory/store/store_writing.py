@@ -16,6 +16,7 @@ from recall_loop.memory.store.recovery import recovery
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.store_reading import ContentTypeNames, StoreReading, check_id, checked_ids
 from recall_loop.memory.store.tables import record_queries, retention
+from recall_loop.memory.store.tables.database import chunks
 from recall_loop.memory.store.tables.predicate import compile_predicate
 from recall_loop.memory.store.tables.prepared_records import WriteOutcome, change_origin
 from recall_loop.memory.store.tables.versions import forget_owned
@@ -111,8 +112,7 @@ class StoreWriting(StoreReading):
             StoreReadOnlyError: the store is open for reading only.
         """
         tenant, wanted = validate_model(Scope, {"tenant": tenant}).tenant, checked_ids(ids)
-        starts = range(0, len(wanted), recovery.CHUNK)
-        return self.writer.delete(tenant, (wanted[start : start + recovery.CHUNK] for start in starts))
+        return self.writer.delete(tenant, chunks(wanted, recovery.CHUNK))
 
     def erase(self, scope: Scope) -> int:
         """Delete every record of a scope: a user, an agent, a conversation, or a whole tenant (STORE-6).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from multiprocessing.connection import Client, Connection
@@ -120,7 +120,7 @@ class _RemoteRecordWriter(RecordWriter):
             outcomes += [replace(one, index=base + one.index) for one in written]
         return outcomes
 
-    def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
+    def delete(self, tenant: str, chunks: Iterable[Sequence[str]]) -> int:
         """As `RecordWriter.delete`, by the owner."""
         return sum(int(self._ask("delete", ids, tenant=tenant)) for ids in chunks)
 

@@ -25,6 +25,7 @@ from recall_loop.memory.store.files.store_files import (
     CHROMA_FOLDER,
     OLD_FOLDER,
     SALVAGE_FOLDER,
+    file_identity,
 )
 
 _VECTOR_FILES = ("*.bin", "*.pickle")
@@ -135,21 +136,16 @@ def _connected(file: Path) -> sqlite3.Connection:
 
 
 def database_identity(folder: Path) -> tuple[int, int] | None:
-    """Return a mark of the database file that changes when the file is replaced; None if it is missing."""
-    found = _stat(folder)
-    return None if found is None else (found.st_dev, found.st_ino)
+    """Return the identity of the database file; None if it is missing."""
+    return file_identity(folder / CHROMA_DATABASE)
 
 
 def database_stamp(folder: Path) -> str:
     """Return size and time of the database file, which a copy keeps and a write changes; empty if it is missing."""
-    found = _stat(folder)
-    return "" if found is None else f"{found.st_size} {found.st_mtime_ns}"
-
-
-def _stat(folder: Path) -> os.stat_result | None:
     with suppress(OSError):
-        return os.stat(folder / CHROMA_DATABASE)
-    return None
+        found = os.stat(folder / CHROMA_DATABASE)
+        return f"{found.st_size} {found.st_mtime_ns}"
+    return ""
 
 
 class DatabaseLockMonitor:

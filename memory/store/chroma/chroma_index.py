@@ -23,14 +23,14 @@ from recall_loop.memory.store.chroma.chroma_clients import await_answer, http_se
 from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow, join_row, split_row
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
-from recall_loop.memory.store.tables.database import METRIC
+from recall_loop.memory.store.tables.database import METRIC, chunks
 from recall_loop.state.errors import RecallError, StoreError
 
 COLLECTION_NAME = "recall-loop-records"
 UPSERT_BATCH = 1000
 # Candidates that a search of the graph keeps: recall .994 instead of .979 at 100,000 rows, for 1-2 ms.
 _SEARCH_WIDTH = 400
-_COMPLETE = "complete"
+_COMPLETE, _DELETIONS = "complete", "-deleted"
 # A count is valid for this long, unless this process writes: other processes may write.
 SIZE_SECONDS = 10.0
 # Maximum results of one query on Chroma Cloud, unless a higher quota was agreed.
@@ -168,8 +168,7 @@ class ChromaIndex:
         """Write rows; one that is there is replaced."""
         self._size = None
         with guard("be written"):
-            for start in range(0, len(rows), self._batch):
-                part = rows[start : start + self._batch]
+            for part in chunks(rows, self._batch):
                 bodies = [split_row(row) for row in part]
                 self.collection.upsert(
                     ids=[row.key for row in part],
@@ -182,8 +181,8 @@ class ChromaIndex:
         """Delete rows; unknown keys are fine."""
         self._size = None
         with guard("delete"):
-            for start in range(0, len(keys), self._batch):
-                self.collection.delete(ids=list(keys[start : start + self._batch]))
+            for part in chunks(keys, self._batch):
+                self.collection.delete(ids=list(part))
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[tuple[str, float]]]:
         """Return (key, cosine distance) per query, nearest first."""
@@ -202,15 +201,12 @@ class ChromaIndex:
         with guard("be searched"):
             self.collection.query(query_embeddings=[[1.0] * dimension], n_results=1, include=[])
 
-    def companion(self, ending: str, *, create: bool) -> Any:
-        """Return the collection whose name ends so and is else this one's, or None where it isn't there and not made.
-
-        Errors are Chroma's own.
-        """
+    def companion(self, *, create: bool) -> Any:
+        """Return the collection of deletions, or None where it isn't there and not made; errors are Chroma's own."""
         from chromadb.errors import NotFoundError
 
         if self._companion is None:
-            name = self._name + ending
+            name = self._name + _DELETIONS
             try:
                 self._companion = self._client.get_collection(name, embedding_function=None)
             except NotFoundError:
@@ -248,7 +244,7 @@ class ChromaIndex:
                 continue
             with guard("be read"):
                 ids = self.collection.get(limit=_IDS, offset=start, include=[])["ids"]
-            yield from ({"ids": ids[at : at + self._batch]} for at in range(0, len(ids), self._batch))
+            yield from ({"ids": part} for part in chunks(ids, self._batch))
 
     def drop(self) -> None:
         """Delete the collection, its companions, and all of their contents."""

@@ -7,12 +7,11 @@ that deleted it. A key is a hash of tenant and id; nothing else of a record is k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex, guard
 from recall_loop.memory.store.chroma.chroma_rows import COMMIT
+from recall_loop.memory.store.tables.database import chunks
 
-ENDING = "-deleted"
 # Chroma Cloud allows 4,096 bytes in a value.
 _KEYS = 80
 _PAGE = 1_000
@@ -28,12 +27,10 @@ def write_tombstones(chroma: ChromaIndex, deleted: Sequence[tuple[str, int]]) ->
     """
     if not deleted:
         return
-    every = iter(sorted(deleted, key=lambda pair: pair[1]))
-    parts = list(iter(lambda: list(islice(every, _KEYS)), []))
+    parts = list(chunks(sorted(deleted, key=lambda pair: pair[1]), _KEYS))
     with guard("note deletions"):
-        collection = chroma.companion(ENDING, create=True)
-        for start in range(0, len(parts), _PAGE):
-            some = parts[start : start + _PAGE]
+        collection = chroma.companion(create=True)
+        for some in chunks(parts, _PAGE):
             collection.upsert(
                 ids=[f"{part[-1][1]}-{part[0][0]}" for part in some],
                 embeddings=[list(_VECTOR) for _ in some],
@@ -47,7 +44,7 @@ def read_tombstones(chroma: ChromaIndex) -> dict[str, int]:
     """Return the deleted keys with the number of the commit that deleted each last."""
     found: dict[str, int] = {}
     with guard("read deletions"):
-        collection = chroma.companion(ENDING, create=False)
+        collection = chroma.companion(create=False)
         for start in range(0, 0 if collection is None else collection.count(), _PAGE):
             page = collection.get(limit=_PAGE, offset=start, include=["metadatas"])
             for metadata in page["metadatas"]:
@@ -60,7 +57,7 @@ def read_tombstones(chroma: ChromaIndex) -> dict[str, int]:
 def reaches(chroma: ChromaIndex, commit_number: int) -> bool:
     """Return whether Chroma holds a row or a deletion of this commit, or of a later one."""
     with guard("be read"):
-        for collection in (chroma.collection, chroma.companion(ENDING, create=False)):
+        for collection in (chroma.collection, chroma.companion(create=False)):
             wanted = {COMMIT: {"$gte": commit_number}}
             if collection is not None and collection.get(where=wanted, limit=1, include=[])["ids"]:
                 return True

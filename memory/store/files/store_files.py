@@ -35,6 +35,14 @@ CHROMA_DATABASE = "chroma.sqlite3"
 DATABASE_ENDINGS = ("-wal", "-shm", "")
 
 
+def file_identity(file: Path) -> tuple[int, int] | None:
+    """Return a mark of a file that changes when the file is replaced; None if it is missing."""
+    with suppress(OSError):
+        found = os.stat(file)
+        return found.st_dev, found.st_ino
+    return None
+
+
 def quarantined_sidecars(store: Path) -> list[Path]:
     """Return the files of damaged sidecars that were set aside."""
     return sorted(store.glob("sidecar.damaged-*"))

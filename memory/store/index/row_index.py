@@ -21,6 +21,7 @@ from recall_loop.memory.store.index.row_columns import (
     TermIndex,
     build_term_index,
 )
+from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.vectors import find_sorted
 from recall_loop.memory.store.tables.predicate import ColumnPredicate
 from recall_loop.text.words.tokens import stems
@@ -170,6 +171,12 @@ class RowIndex:
             for stem, count in terms.frequencies(self.alive[start : start + len(terms.own_lengths)]).items():
                 found[stem] = found.get(stem, 0) + count
         return found
+
+    def statistics(self) -> CorpusStatistics:
+        """Return number and mean lengths of the rows that hold."""
+        rows = max(len(self), 1)
+        own, window = (float(lengths[self.alive].sum()) for lengths in (self.own_lengths, self.window_lengths))
+        return CorpusStatistics(len(self), own / rows, window / rows)
 
     def summed_stem_weights(self, weights: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
         """Return for each row the sum of the weights of the stems that its window has [n]. Not to be written to."""

@@ -23,6 +23,7 @@ from recall_loop.memory.store.tables.database import (
     Database,
     DatabaseDamagedError,
     LexicalIndexError,
+    chunks,
     ids_json,
 )
 from recall_loop.memory.store.tables.predicate import UNEXPIRED, Predicate
@@ -213,9 +214,8 @@ def last_rowid(sidecar: Database) -> int:
 def read_rows(sidecar: Database, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
     """Return rows of a tenant by rowid."""
     found: dict[int, Row] = {}
-    for start in range(0, len(wanted), _CHUNK):
-        part = sidecar.fetch(_ROWS, (tenant, ids_json(wanted[start : start + _CHUNK])))
-        for rowid, checksum, kind, body, terms, window in part:
+    for part in chunks(wanted, _CHUNK):
+        for rowid, checksum, kind, body, terms, window in sidecar.fetch(_ROWS, (tenant, ids_json(part))):
             found[rowid] = Row(rowid, kind, sidecar.sound_body(rowid, body, checksum), terms, window)
     return found
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 
 from typing_extensions import override
 
-from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.files.store_place import NoStoreError
 from recall_loop.memory.store.postgres import postgres_dialect
@@ -21,7 +20,7 @@ from recall_loop.memory.store.postgres.held_connections import PostgresWriter, R
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress, connect_options
 from recall_loop.memory.store.postgres.postgres_connection import PostgresConnection, require_driver, typed_errors
 from recall_loop.memory.store.postgres.postgres_schema import DDL, UPGRADE_6_TO_7
-from recall_loop.memory.store.tables.database import Connection, Database, DatabaseDamagedError, Parameters
+from recall_loop.memory.store.tables.database import Connection, Database, Parameters
 from recall_loop.memory.store.tables.upgrades import Upgrade, note_recalls_since, read_generation
 from recall_loop.state.errors import StoreUnavailableError
 
@@ -81,6 +80,7 @@ class PostgresDatabase(Database):
     """
 
     dialect = postgres_dialect
+    remedy = "PostgreSQL: restore it from a backup"  # which has its own means to prevent and repair that
     # The first schema of this backend was 6.
     upgrades: Mapping[int, Upgrade] = MappingProxyType({6: _add_recalls})
 
@@ -181,16 +181,6 @@ class PostgresDatabase(Database):
     def generation(self) -> str:
         """Return the id of the index generation; another process may have begun one 50 milliseconds ago."""
         return self._answers.get(None, partial(read_generation, self, self.address))
-
-    @override
-    def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
-        if checksum is None or body_checksum(body) == checksum:
-            return body
-        found = None if self.other_side is None else self.other_side(rowid)
-        if found is None:
-            # PostgreSQL has its own means to prevent and repair that.
-            raise DatabaseDamagedError(f"the record of row {rowid} is damaged in PostgreSQL: restore it from a backup")
-        return found
 
     def mark_suspect(self, *, texts: bool = True) -> None:
         """Log that damage was found: no process opens the store alone, so that none repairs it at its opening."""

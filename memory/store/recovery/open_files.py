@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from recall_loop.memory.store.files.store_files import (
     SUSPECT_FILE,
     SUSPECT_TEXTS,
     WriterLock,
+    file_identity,
     has_writer,
 )
 from recall_loop.memory.store.tables.database import Database
@@ -66,11 +66,7 @@ class OpenStoreFiles:
         self._identity = self._sidecar_identity()
 
     def _sidecar_identity(self) -> tuple[int, int] | None:
-        try:
-            found = None if self.path is None else os.stat(self.path / SIDECAR_FILE)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return None if found is None else (found.st_dev, found.st_ino)
+        return None if self.path is None else file_identity(self.path / SIDECAR_FILE)
 
     def is_in_place(self) -> bool:
         """Return whether the folder's sidecar is the one that is open, and its lock the one that is held.

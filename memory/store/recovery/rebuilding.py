@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
@@ -34,6 +33,7 @@ from recall_loop.memory.store.tables.database import (
     Connection,
     Database,
     LexicalIndexError,
+    chunks,
     set_meta,
 )
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
@@ -41,8 +41,6 @@ from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.staged_vectors import StagedVectors, forget_unfit
 from recall_loop.memory.store.write.taking_over import note_state, prepare_rows, set_commit
 from recall_loop.text.words.tokens import WORDS_VERSION
-
-_T = TypeVar("_T")
 
 
 def re_embed(database: Database, embedder: Embedder, progress: recovery.ProgressCallback | None = None) -> None:
@@ -66,12 +64,6 @@ def re_embed(database: Database, embedder: Embedder, progress: recovery.Progress
         set_meta(connection, changed)
 
 
-def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
-    for start in range(0, len(items), recovery.CHUNK):
-        part = items[start : start + recovery.CHUNK]
-        yield start + len(part), part
-
-
 def rebuild_sidecar(
     file: Path, chroma: ChromaIndex, marker: dict[str, str], embedder: Embedder, notes: Mapping[str, str]
 ) -> tuple[int, list[str]]:
@@ -89,7 +81,7 @@ def rebuild_sidecar(
         rows = sorted(living, key=lambda row: (row.tenant, row.rowid))
         set_commit(database, max((row.commit_number for row in rows), default=0), deleted)
         dimension = int(marker["dimension"])
-        for _, part in _chunks(rows):
+        for part in chunks(rows, recovery.CHUNK):
             drafts = prepare_rows(part, damaged)
             write_records(database, embedder, dimension, drafts)
             note_state(database, drafts, part)
@@ -142,7 +134,6 @@ def remove_leftovers(store: Path, *, on_server: bool) -> None:
         chroma_files.remove_path(folder)
 
 
-_CHUNK = 256
 _CHECK = "INSERT INTO fts(fts, rank) VALUES ('integrity-check', 1)"
 _SHADOWS = ("data", "idx", "content", "docsize", "config")
 _TABLE = next(line for line in DDL.splitlines() if line.startswith("CREATE VIRTUAL TABLE fts "))
@@ -179,8 +170,8 @@ def rebuild_lexical_index(database: SqliteDatabase) -> None:
 
 def _index_all(connection: Connection) -> None:
     rowids = [row[0] for row in connection.execute("SELECT rowid FROM records ORDER BY rowid")]
-    for start in range(0, len(rowids), _CHUNK):
-        reindex(connection, rowids[start : start + _CHUNK], ())
+    for part in chunks(rowids, recovery.CHUNK):
+        reindex(connection, part, ())
     for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
         bump_tenant_version(connection, tenant)
 
@@ -191,7 +182,7 @@ def update_words(database: Database) -> None:
         return
     with database.transaction() as connection:
         rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
-        for _, part in _chunks(rows):
+        for part in chunks(rows, recovery.CHUNK):
             made = [(index_terms(json.loads(body)), rowid) for rowid, body in part]
             texts = [(" ".join(terms), rowid) for terms, rowid in made]
             connection.executemany("UPDATE bodies SET terms = ? WHERE rowid = ?", texts)

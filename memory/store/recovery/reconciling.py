@@ -22,7 +22,7 @@ from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.recovery.recovery import damaged_texts
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.tables.changes import COMMIT_META_KEY, last_commit
-from recall_loop.memory.store.tables.database import AMONG, APPLIED, PENDING, Database, DatabaseDamagedError
+from recall_loop.memory.store.tables.database import AMONG, APPLIED, PENDING, Database, DatabaseDamagedError, chunks
 from recall_loop.memory.store.write.commits import delete_records
 from recall_loop.memory.store.write.taking_over import bury, take_rows
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
@@ -123,8 +123,8 @@ def merge_sides(database: Database, chroma: ChromaIndex, embedder: Embedder) -> 
     database.set_meta({_UNDER_WAY: json.dumps([plan.take, plan.erase]), COMMIT_META_KEY: str(plan.commit)})
     report.erased = _erase(database, plan.erase) + _mark(database, _DELETE_AGAIN, plan.again)
     try:
-        for start in range(0, len(plan.take), _PAGE):
-            rows = chroma.get(plan.take[start : start + _PAGE])
+        for keys in chunks(plan.take, _PAGE):
+            rows = chroma.get(keys)
             report.taken += take_rows(database, embedder, rows, report.damaged)
     except EmbedderError as error:
         raise StoreUnavailableError(
@@ -227,8 +227,8 @@ def _outdated(database: Database, deleted: Mapping[str, int]) -> Iterator[str]:
 
 def _erase(database: Database, keys: Sequence[str]) -> int:
     erased = 0
-    for start in range(0, len(keys), _PAGE):
-        found = database.fetch(_RECORDS_OF, (json.dumps(keys[start : start + _PAGE]),))
+    for part in chunks(keys, _PAGE):
+        found = database.fetch(_RECORDS_OF, (json.dumps(part),))
         for tenant, rows in groupby(found, key=lambda row: row[0]):
             erased += delete_records(database, str(tenant), [name for _, name, _, _ in rows])
     return erased

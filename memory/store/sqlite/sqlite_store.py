@@ -14,7 +14,6 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
@@ -49,6 +48,10 @@ class SqliteDatabase(Database):
     """
 
     dialect = sqlite_dialect
+    remedy = (
+        "the sidecar: `recall-loop store rebuild` takes it from Chroma where it is sound there; else write it again or "
+        "delete it"
+    )
     upgrades = UPGRADES
 
     def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
@@ -167,19 +170,6 @@ class SqliteDatabase(Database):
             self.mark_suspect()
             return DatabaseDamagedError(f"{text}; `recall-loop store rebuild` repairs it from Chroma")
         return StoreUnavailableError(text)
-
-    @override
-    def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
-        if checksum is None or body_checksum(body) == checksum:
-            return body
-        self.mark_suspect()
-        found = None if self.other_side is None else self.other_side(rowid)
-        if found is None:
-            raise DatabaseDamagedError(
-                f"the record of row {rowid} is damaged in the sidecar: `recall-loop store rebuild` takes it from "
-                "Chroma where it is sound there; else write it again or delete it"
-            )
-        return found
 
     def mark_suspect(self, *, texts: bool = True) -> None:
         """Note damage in the file or in texts: the next open for writing looks for it, and repairs it."""

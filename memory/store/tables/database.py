@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.state.errors import StoreUnavailableError
 
+_T = TypeVar("_T")
 SCHEMA_VERSION = 7
 METRIC = "cosine"
 # A store's notes, in `meta` and in Chroma, that identify the store and its generation.
@@ -138,12 +140,14 @@ class Database(ABC):
         file: SQLite's file; None elsewhere.
         read_only: whether it was opened for reading only.
         dialect: the SQL that only this backend understands.
+        remedy: name of the backend, and what to do where it has a damaged record that the other side hasn't.
         upgrades: steps from earlier schemas, each by the schema that it begins with; see `upgrades`.
         other_side: returns a row's JSON from Chroma, or None; set by the owner of the Chroma connection.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
     """
 
     dialect: Dialect
+    remedy: str
     upgrades: Mapping[int, Callable[[Connection], None]]
     file: Path | None = None
     read_only: bool
@@ -214,13 +218,19 @@ class Database(ABC):
         with self.transaction() as connection:
             set_meta(connection, values)
 
-    @abstractmethod
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
         """Return a record's JSON as it was written: the one that was read, or the other side's (GUARD-6).
 
         Raises:
             DatabaseDamagedError: it is damaged, and the other side has no sound one.
         """
+        if checksum is None or body_checksum(body) == checksum:
+            return body
+        self.mark_suspect()
+        found = None if self.other_side is None else self.other_side(rowid)
+        if found is None:
+            raise DatabaseDamagedError(f"the record of row {rowid} is damaged in {self.remedy}")
+        return found
 
     @abstractmethod
     def mark_suspect(self, *, texts: bool = True) -> None:
@@ -233,6 +243,11 @@ class Database(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close every connection. Nothing in a forked child."""
+
+
+def chunks(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    """Yield up to `size` items at a time, in their order."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def ids_json(rowids: Iterable[int]) -> str:

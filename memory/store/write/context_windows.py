@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +69,6 @@ class _Indexed:
     window: str
     context: bytes
     tokens: str
-    vector: Any
 
 
 def facet_tokens(tenant: str, owners: Sequence[str | None]) -> str:
@@ -116,7 +114,7 @@ def reindex(
             row.rowid,
             row.part.revision + 1,
             row.part.body,
-            row.vector,
+            np.frombuffer(row.context, dtype=np.float16).astype(np.float32),
             row.part.commit_number or number,
             row.part.checksum,
         )
@@ -140,7 +138,7 @@ def _stale(
     rowids: Sequence[int], links: ThreadLinks, parts: Mapping[int, WindowRow], changed: Collection[int]
 ) -> list[_Indexed]:
     """Compute rows again; return those that differ from the stored ones."""
-    contexts, halves = _contexts(rowids, links, parts)
+    halves = _contexts(rowids, links, parts)
     always, found = set(changed), []
     for number, rowid in enumerate(rowids):
         before, after = links.get(rowid, (None, None))
@@ -150,7 +148,7 @@ def _stale(
         window, context = "\n".join(each.text for each in around if each), halves[number].tobytes()
         if rowid in always or window != part.window or context != part.context:
             tokens = _tokens(part, *beside_it)
-            found.append(_Indexed(rowid, part, window, context, tokens, contexts[number]))
+            found.append(_Indexed(rowid, part, window, context, tokens))
     return found
 
 
@@ -163,18 +161,15 @@ def _tokens(part: WindowRow, before: WindowRow | None, after: WindowRow | None) 
     return " ".join(filter(None, (sides[0], own, own, sides[1])))
 
 
-def _contexts(
-    rowids: Sequence[int], links: ThreadLinks, parts: Mapping[int, WindowRow]
-) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
-    """Return the rows' context vectors as they will be read back, and the halves they are stored as."""
+def _contexts(rowids: Sequence[int], links: ThreadLinks, parts: Mapping[int, WindowRow]) -> NDArray[np.float16]:
+    """Return the rows' context vectors as they are stored."""
     if not rowids:
-        return np.empty((0, 0), dtype=np.float32), np.empty((0, 0), dtype=np.float16)
+        return np.empty((0, 0), dtype=np.float16)
     place = {rowid: number for number, rowid in enumerate(parts)}
     own = np.stack([part.own for part in parts.values()]).astype(np.float32)
     sides = [[place[side] if side is not None else -1 for side in links.get(rowid, (None, None))] for rowid in rowids]
     chosen = np.array([place[rowid] for rowid in rowids])
-    halves = context_vectors(own, chosen, np.array(sides)).astype(np.float16)
-    return halves.astype(np.float32), halves
+    return context_vectors(own, chosen, np.array(sides)).astype(np.float16)
 
 
 def _save(connection: Connection, rows: Sequence[_Indexed], number: int) -> None:

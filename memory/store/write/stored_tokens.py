@@ -12,7 +12,7 @@ from functools import cached_property
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import kind_and_text
-from recall_loop.memory.store.tables.database import AMONG_ROWS, Connection, Database, ids_json, set_meta
+from recall_loop.memory.store.tables.database import AMONG_ROWS, Connection, Database, chunks, ids_json, set_meta
 from recall_loop.memory.store.tables.record_queries import ThreadLinks, context_links
 from recall_loop.memory.store.tables.row_memo import KnownTokens
 from recall_loop.memory.store.write.text_embedding import embed_texts
@@ -135,14 +135,15 @@ def fill_missing_tokens(
         connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (TOKENS_META_KEY, _OFF))
         drop_stale_tokens(connection, codec)
         missing = [row for (row,) in connection.execute(_MISSING)]
-    for start in range(0, len(missing), _CHUNK):
-        part = missing[start : start + _CHUNK]
+    done = 0
+    for part in chunks(missing, _CHUNK):
         with database.transaction() as connection:
             found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
             texts = [kind_and_text(record) for _, record in found]
             embedded = embed_texts(embedder, codec, embedder.dimension, texts)
             write_token_rows(connection, dict(zip([rowid for rowid, _ in found], embedded.tokens, strict=True)))
             write_piece_rows(connection, dict(zip([rowid for rowid, _ in found], embedded.pieces, strict=True)))
+        done += len(part)
         if progress is not None:
-            progress(start + len(part), len(missing))
+            progress(done, len(missing))
     return len(missing)

@@ -57,7 +57,6 @@ class TenantCache:
     tenant: str
     dimension: int
     version: int
-    corpus: CorpusStatistics | None = None
     rows: RowMemo[Row] = field(
         default_factory=lambda: RowMemo(
             lambda row: row.characters + _ROW_OVERHEAD, row_limits.CACHED_ROWS * _ROW_CHARACTERS
@@ -75,8 +74,6 @@ class TenantCache:
     moment: int = 0
     next_expiry: int = 0
     beside_expired: set[int] = field(default_factory=set)
-    _size: int | None = None
-    _vocabulary: dict[str, int] | None = None
     _derived: dict[object, object] = field(default_factory=dict)
     _index: RowIndex | None = None
     _vectors: VectorTable | None = None
@@ -133,7 +130,6 @@ class TenantCache:
     def _take_over(self, rowids: NDArray[np.int64] | None) -> None:
         """Read again what rows have become; forget everything where they are too many, or not known."""
         self._selections.state += 1
-        self.corpus, self._size, self._vocabulary = None, None, None
         self.frequencies.clear()
         self.frequencies_within.clear()
         self.postings.clear()
@@ -171,10 +167,14 @@ class TenantCache:
 
     def size(self) -> int:
         """Return the tenant's number of rows."""
+        return self._once("size", lambda: row_queries.count_rows(self.database, self.tenant))
+
+    def _once(self, name: object, make: Callable[[], _T]) -> _T:
+        """Return what `make` gives; kept until the data changes."""
         with self.lock:
-            if self._size is None:
-                self._size = row_queries.count_rows(self.database, self.tenant)
-            return self._size
+            if name not in self._derived:
+                self._derived[name] = make()
+            return cast("_T", self._derived[name])
 
     def index(self) -> RowIndex | None:
         """Return the index of all rows; None for a tenant with more than 200,000."""
@@ -206,34 +206,21 @@ class TenantCache:
 
     def statistics(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""
-        with self.lock:
-            if self.corpus is None:
-                index = self.index()
-                self.corpus = (
-                    row_queries.corpus_statistics(self.database, self.tenant)
-                    if index is None
-                    else _corpus_statistics(index)
-                )
-            return self.corpus
+        return self._once("statistics", self._read_statistics)
 
-    def vocabulary(self) -> dict[str, int]:
-        """Return the tenant's stems with the number of rows that have each."""
-        with self.lock:
-            if self._vocabulary is None:
-                index = self.index()
-                self._vocabulary = (
-                    row_queries.read_vocabulary(self.database, self.tenant, self.moment)
-                    if index is None
-                    else index.frequencies()
-                )
-            return self._vocabulary
+    def _read_statistics(self) -> CorpusStatistics:
+        index = self.index()
+        return row_queries.corpus_statistics(self.database, self.tenant) if index is None else index.statistics()
 
     def derived_from_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
-        """Return what `make` makes of the vocabulary; kept until the data changes."""
-        with self.lock:
-            if make not in self._derived:
-                self._derived[make] = make(self.vocabulary())
-            return cast("_T", self._derived[make])
+        """Return what `make` makes of the tenant's stems, each with the number of rows that have it."""
+        return self._once(make, lambda: make(self._once("vocabulary", self._read_vocabulary)))
+
+    def _read_vocabulary(self) -> dict[str, int]:
+        index = self.index()
+        if index is None:
+            return row_queries.read_vocabulary(self.database, self.tenant, self.moment)
+        return index.frequencies()
 
     def posting(self, facets: tuple[str, ...], token: str) -> NDArray[np.int64]:
         """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
@@ -273,11 +260,3 @@ class TenantCache:
             total += 0 if self._vectors is None else self._vectors.nbytes()
             total += 0 if self._pieces is None else self._pieces.nbytes
             return total + (0 if self._index is None else self._index.nbytes())
-
-
-def _corpus_statistics(index: RowIndex) -> CorpusStatistics:
-    rows = len(index)
-    if not rows:
-        return CorpusStatistics(0, 0.0, 0.0)
-    totals = [float(lengths[index.alive].sum()) for lengths in (index.own_lengths, index.window_lengths)]
-    return CorpusStatistics(rows, totals[0] / rows, totals[1] / rows)
