@@ -111,9 +111,6 @@ def _detach_from_chroma(files: OpenStoreFiles, file: Path) -> None:
     """Let a copy of the sidecar forget its original's Chroma: the first open for writing gives it one of its own.
 
     Its pages are written anew: a backup is kept for long, and would hold what had been erased before it was made.
-
-    Raises:
-        StoreUnavailableError: it was copied while what its Chroma has newer was taken over.
     """
     with closing(SqliteDatabase(file)) as copy:
         if reconciling.is_under_way(copy):

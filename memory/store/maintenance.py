@@ -32,7 +32,11 @@ _NOTE = "note-"
 
 
 class Maintenance:
-    """Maintains an open store as a whole: `MemoryStore.maintenance`."""
+    """Maintains an open store as a whole: `MemoryStore.maintenance`.
+
+    Its methods raise `StoreUnavailableError` where Chroma or the tables fail, and what changes the store
+    `StoreReadOnlyError` where that is open for reading only.
+    """
 
     def __init__(self, session: StoreSession) -> None:
         self._session = session
@@ -100,38 +104,22 @@ class Maintenance:
         return None if known is None else known.url
 
     def size(self) -> int:
-        """Return the bytes on disk, of a folder's files or a schema's tables; 0 in memory.
-
-        Raises:
-            StoreUnavailableError: the store can't be read.
-        """
+        """Return the bytes on disk, of a folder's files or a schema's tables; 0 in memory."""
         return self._session.files.size()
 
     def tenants(self) -> list[TenantSize]:
         """Return every tenant that has records, by name, with how many these are and their bytes; for operators.
 
         Reads the text of all records: some tenths of a second per 100,000.
-
-        Raises:
-            StoreUnavailableError: the store can't be read.
         """
         return tenant_sizes(self._session.current_database())
 
     def note(self, name: str) -> str | None:
-        """Return what was noted under a name with `set_note`, or None.
-
-        Raises:
-            StoreUnavailableError: the store can't be read.
-        """
+        """Return what was noted under a name with `set_note`, or None."""
         return self._session.database.meta().get(_NOTE + name)
 
     def set_note(self, name: str, text: str | None) -> None:
-        """Note something beside the records, on disk when this returns, or forget it (None); it is part of no tenant.
-
-        Raises:
-            StoreUnavailableError: the store can't be written.
-            StoreReadOnlyError: the store is open for reading only.
-        """
+        """Note something beside the records, on disk when this returns, or forget it (None); it has no tenant."""
         with self._session.database.transaction() as connection:
             if text is None:
                 connection.execute("DELETE FROM meta WHERE key = ?", (_NOTE + name,))
@@ -143,9 +131,6 @@ class Maintenance:
 
         Reads every record, its index rows and vectors on both sides: some seconds per 100,000 records.
         While another process writes, findings may be of the moment.
-
-        Raises:
-            StoreUnavailableError: the store is closed.
         """
         with self._session.lock:
             return verify_open(self._session.files, self._session.connection)
@@ -174,8 +159,6 @@ class Maintenance:
                 run that was cut off has left embedded. Absent = `progress` is called for it too.
 
         Raises:
-            StoreUnavailableError: Chroma or SQLite fails.
-            StoreReadOnlyError: the store is open for reading only.
             EmbedderError: the embedder fails; the store is as before.
         """
         session, embedding = self._session, embedding or progress
@@ -201,7 +184,6 @@ class Maintenance:
 
         Raises:
             StoreUnavailableError: Chroma or SQLite fails, or a reader keeps old pages alive.
-            StoreReadOnlyError: the store is open for reading only.
         """
         session = self._session
         with session.exclusive(None):
@@ -242,20 +224,11 @@ class Maintenance:
 
         Nothing else is erased. An open for writing does the same, and so does the service every few minutes; searches
         leave expired records out in any case. As for other deletions, `compact` takes the bytes off the disk.
-
-        Raises:
-            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
-            StoreReadOnlyError: the store is open for reading only.
         """
         return forgetting.sweep(self._session, RecordWriter(self._session), self._session.retention)
 
     def add_recalls(self, rows: Sequence[RecallRow]) -> None:
-        """Add to how often records were recalled what another process has counted; what isn't there is left out.
-
-        Raises:
-            StoreUnavailableError: the backend of the tables fails; nothing was written.
-            StoreReadOnlyError: the store is open for reading only.
-        """
+        """Add to how often records were recalled what another process has counted; what isn't there is left out."""
         self._session.add_recalls(rows)
 
     def make_token_vectors(self, progress: ProgressCallback | None = None) -> int:
@@ -267,18 +240,11 @@ class Maintenance:
         Raises:
             UnsupportedOptionError: the embedder has no token vectors.
             EmbedderError: the embedder fails; those made until then are kept.
-            StoreUnavailableError: SQLite fails; those made until then are kept.
-            StoreReadOnlyError: the store is open for reading only.
         """
         with self._session.exclusive(None):
             return stored_tokens.fill_missing_tokens(self._session.database, self._session.embedder, progress)
 
     def drop_token_vectors(self) -> None:
-        """Drop all token vectors, and keep none from now on.
-
-        Raises:
-            StoreUnavailableError: SQLite fails.
-            StoreReadOnlyError: the store is open for reading only.
-        """
+        """Drop all token vectors, and keep none from now on."""
         with self._session.exclusive(None):
             stored_tokens.disable_tokens(self._session.database)

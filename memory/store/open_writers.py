@@ -162,13 +162,7 @@ def _connect(session: StoreSession) -> None:
 
 
 def _check_options(session: StoreSession, embedder: Embedder, how: OpenOptions) -> None:
-    """Check that who joins an open store wants it as it is open, as far as anything is stated.
-
-    Raises:
-        EmbedderMismatchError: it has another embedder.
-        InvalidInputError: it has another Chroma server, or a key of its own, `history_days`, `retention` or
-            `indexed_attributes`.
-    """
+    """Check that who joins an open store wants it as it is open, as far as anything is stated."""
     files = session.files
     check_embedder(files.place, session.marker, embedder)
     if isinstance(files, OpenStoreFiles):

@@ -39,6 +39,13 @@ class MemoryStore(OpenStore):
 
     Every method may be called from several threads. Writes take turns; those waiting at the same time share a
     transaction, and each gets its own answer (`group_commit`).
+
+    Raises:
+        StoreUnavailableError: from every method, where SQLite or PostgreSQL fails; from those that write, where Chroma
+            does.
+        StoreReadOnlyError: from those that write, where the store is open for reading only.
+        InvalidInputError: from those that take it: a tenant, actor, id, time or content type that is unfit, or no
+            content type at all.
     """
 
     @classmethod

@@ -32,7 +32,7 @@ ContentTypeNames = Iterable[ContentType | str]
 
 
 class StoreReading:
-    """The reading half of a store.
+    """The reading half of a store; for errors that all methods share see `MemoryStore`.
 
     Reads take no turns: each sees what was committed when it began.
     """
@@ -47,11 +47,7 @@ class StoreReading:
         return [found[record_id] for record_id in wanted if record_id in found]
 
     def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
-        """Return the view for searches: the records that `scope` may read, narrowed by filters and content types.
-
-        Raises:
-            InvalidInputError: an unknown content type, or none at all.
-        """
+        """Return the view for searches: the records that `scope` may read, narrowed by filters and content types."""
         return View(self._session, self._predicate(scope, filters, content_types))
 
     def count(
@@ -84,9 +80,6 @@ class StoreReading:
 
         For callers who come back for the next page: what is written or deleted in between shifts nothing. A page
         ends early at 16 MiB of records. See `RecordPage.after`.
-
-        Raises:
-            InvalidInputError: an unknown content type, or none at all.
         """
         return record_queries.read_page(*self._readable(scope, filters, content_types), after, limit)
 
@@ -104,7 +97,7 @@ class StoreReading:
         Of equal times the one that was written last comes first.
 
         Raises:
-            InvalidInputError: an unknown content type, or none at all; `after` is none of a page before.
+            InvalidInputError: `after` is none of a page before.
         """
         return record_queries.read_newest(*self._readable(scope, filters, content_types), after, limit)
 
@@ -115,9 +108,6 @@ class StoreReading:
 
         None for a record that was never changed, has expired or isn't there. With a `scope`, which takes the place of
         `tenant`, none from when the record had another owner.
-
-        Raises:
-            InvalidInputError: `tenant` or `record_id` is unfit.
         """
         reach = validate_model(Scope, {"tenant": tenant}) if scope is None else scope
         check_id(record_id)
@@ -194,7 +184,6 @@ class StoreReading:
 
         Raises:
             EmbedderError: the file of their projection is missing or damaged.
-            StoreUnavailableError: SQLite fails.
         """
         codec = codec_for_embedder(self._session.embedder)
         if codec is None:

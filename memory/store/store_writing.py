@@ -27,7 +27,7 @@ from recall_loop.state.types import ScopeMode, Timestamp
 
 
 class StoreWriting(StoreReading):
-    """The writing half of a store, over the reading one.
+    """The writing half of a store, over the reading one; for errors that all methods share see `MemoryStore`.
 
     Attributes:
         writer: commits records; its `context_windows` is for measurements.
@@ -66,8 +66,6 @@ class StoreWriting(StoreReading):
         Raises:
             RejectedRecordsError: records can't be stored (`on_reject="raise"`); it has every reason.
             InvalidInputError: `tenant`, `actor`, `records` or `on_reject` is unfit as a whole.
-            StoreUnavailableError: Chroma or SQLite fails; see the class.
-            StoreReadOnlyError: the store is open for reading only.
             EmbedderError: the embedder fails; the chunk was not written.
         """
         tenant = validate_model(Scope, {"tenant": tenant}).tenant
@@ -87,8 +85,6 @@ class StoreWriting(StoreReading):
         Raises:
             RecordNotFoundError: the tenant has no such record.
             InvalidInputError: a field is unknown, or the record would not be valid; nothing was changed.
-            StoreUnavailableError: Chroma or SQLite fails; see the class.
-            StoreReadOnlyError: the store is open for reading only.
             EmbedderError: the embedder fails; nothing was changed.
         """
         origin, tenant = change_origin(actor, "updated"), validate_model(Scope, {"tenant": tenant}).tenant
@@ -104,13 +100,7 @@ class StoreWriting(StoreReading):
         return changed
 
     def delete(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> int:
-        """Delete records by id with their versions; return how many there were. Neighbours' windows lose them too.
-
-        Raises:
-            InvalidInputError: `tenant` or `ids` is unfit.
-            StoreUnavailableError: Chroma or SQLite fails; see the class.
-            StoreReadOnlyError: the store is open for reading only.
-        """
+        """Delete records by id with their versions; return how many there were. Neighbours' windows lose them too."""
         tenant, wanted = validate_model(Scope, {"tenant": tenant}).tenant, checked_ids(ids)
         return self.writer.delete(tenant, chunks(wanted, recovery.CHUNK))
 
@@ -125,8 +115,6 @@ class StoreWriting(StoreReading):
 
         Raises:
             InvalidInputError: the scope is a constellation; name the agent alone.
-            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
-            StoreReadOnlyError: the store is open for reading only.
         """
         if scope.mode is ScopeMode.CONSTELLATION:
             raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
@@ -162,8 +150,6 @@ class StoreWriting(StoreReading):
 
         Raises:
             InvalidInputError: the scope is a constellation, nothing says which records, or a filter is of results.
-            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
-            StoreReadOnlyError: the store is open for reading only.
         """
         predicate = forgettable(self._session.database.dialect, scope, filters, rule, content_types)
         self._session.current_database()
@@ -177,11 +163,6 @@ class StoreWriting(StoreReading):
 
         Records that never expire, have expired, or expire later than that anyway, stay as they are. This is much
         cheaper than writing records again, and no version is kept.
-
-        Raises:
-            InvalidInputError: `tenant` or a time is unfit.
-            StoreUnavailableError: SQLite fails; nothing was written.
-            StoreReadOnlyError: the store is open for reading only.
         """
         tenant = validate_model(Scope, {"tenant": tenant}).tenant
         checked = {key: validate_model(_Expiry, {"expires_at": moment}).expires_at for key, moment in moments.items()}
@@ -198,7 +179,6 @@ class StoreWriting(StoreReading):
 
         Raises:
             StoreUnavailableError: PostgreSQL fails, or another process writes for two minutes.
-            StoreReadOnlyError: the store is open for reading only.
         """
         with self.writer.group_commit.exclusive_writes(), self._session.exclusive([tenant]):
             yield

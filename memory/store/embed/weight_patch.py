@@ -1,8 +1,8 @@
 """Tuned weights: the embedder's own, changed to put conversations near the questions that they answer (STORE-5).
 
-A patch holds the bytes that differ from those of the model's file. onnxruntime folds
-weights that are stored as integers into numbers before it lets anyone replace them, so the file's own bytes are
-replaced, in memory, before it sees them. Both files are named by their sha256, so places can't shift.
+A patch holds the bytes that differ from those of the model's file. onnxruntime folds weights that are stored as
+integers into numbers before it lets anyone replace them, so the file's own bytes are replaced, in memory, before it
+sees them. All files are named by their sha256, so places can't shift.
 """
 
 from __future__ import annotations

@@ -24,14 +24,7 @@ _MODULUS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """A table of a store.
-
-    Attributes:
-        name: its name, the same in both backends.
-        key: the columns by which its rows are ordered, each row once.
-        columns: all columns that both backends have.
-        by_triggers: the target fills it by itself; it is only compared.
-    """
+    """A table of a store: all columns that both backends have. Where triggers fill it, it is only compared."""
 
     name: str
     key: tuple[str, ...]

@@ -24,13 +24,7 @@ FRESH_PLACE = "a place without a store: a new folder, or an address with a schem
 
 @contextmanager
 def held_source(place: Path | str) -> Iterator[Database]:
-    """Give the tables of the store that is moved; others' writes wait or are refused meanwhile.
-
-    Raises:
-        StoreUnavailableError: there is no store, it has to be repaired or upgraded first, or can't be reached.
-        StoreLockedError: another process writes the folder.
-        StoreReadOnlyError: the folder can't be locked, as it can't be written.
-    """
+    """Give the tables of the store that is moved; others' writes wait or are refused meanwhile."""
     if isinstance(place, Path):
         opening.check_path(place, create=False, read_only=True)
         with _lock(place), closing(SqliteDatabase(place / SIDECAR_FILE, read_only=True)) as database:
@@ -75,14 +69,7 @@ def _check_source(database: Database, place: str, damaged: bool) -> None:
 
 @contextmanager
 def held_target(place: Path | str, source: Database) -> Iterator[Database]:
-    """Give the tables of the target, whatever is in them; a new folder's file gets its name at the end.
-
-    Raises:
-        InvalidInputError: the folder holds a store that has lost its sidecar, or it is the source.
-        StoreUnavailableError: it can't be reached.
-        StoreLockedError: another process writes the folder.
-        StoreReadOnlyError: the folder can't be written.
-    """
+    """Give the tables of the target, whatever is in them; a new folder's file gets its name at the end."""
     if isinstance(place, Path):
         if source.file is not None and source.file.parent.resolve() == place.resolve():
             raise InvalidInputError("target", str(place), FRESH_PLACE)

@@ -121,11 +121,7 @@ def _index_vectors(goal: Path | str, embedder: Embedder, url: str | None) -> Non
 
 
 class _Moving:
-    """One move on its way; how far it is stands among the target's notes, written with each page.
-
-    Attributes:
-        ended: whether an earlier one had copied everything.
-    """
+    """One move on its way; how far it is stands among the target's notes, written with each page."""
 
     def __init__(self, source: Database, target: Database, progress: MoveProgress | None) -> None:
         self._source, self._target, self._progress = source, target, progress
@@ -133,11 +129,7 @@ class _Moving:
         self.ended = False
 
     def begin(self, place: str) -> bool:
-        """Take up an earlier move, or begin; return whether it goes on where one was cut off.
-
-        Raises:
-            InvalidInputError: the target holds a store, or a part of another one.
-        """
+        """Take up an earlier move, or begin; return whether it goes on where one was cut off."""
         fresh = {"from": marker_of(self._source)["store"], "stamp": self._stamp(), "table": 0, "after": None}
         known = self._target.meta()
         found = json.loads(known.get(MOVING_META_KEY, "null"))
@@ -183,11 +175,7 @@ class _Moving:
             set_meta(connection, {MOVING_META_KEY: json.dumps(self._state)})
 
     def compare(self) -> dict[str, TableSum]:
-        """Count and sum up each table on both sides.
-
-        Raises:
-            StoreUnavailableError: they differ; the next move starts over.
-        """
+        """Count and sum up each table on both sides; where they differ, the next move starts over."""
         sums: dict[str, TableSum] = {}
         for table in TABLES:
             ours, theirs = sum_table(self._source, table), sum_table(self._target, table)

@@ -32,13 +32,7 @@ _RECONNECT_SECONDS = 0.25
 
 
 class PostgresWriter:
-    """One connection, which the threads of a process take in turns; made when it is needed, and again when it is lost.
-
-    Args:
-        address: the schema.
-        options: how to connect; see `connect_options`.
-        read_only: whether nothing may be written.
-    """
+    """One connection, which a process's threads take in turns; made when needed, and again when it is lost."""
 
     def __init__(self, address: PostgresAddress, options: Mapping[str, Any], *, read_only: bool) -> None:
         self._address, self._options, self._read_only = address, options, read_only
@@ -48,12 +42,7 @@ class PostgresWriter:
         self._closed = False
 
     def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Return the connection; a new one where the last one was lost and held no lock.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or the connection was lost together with its locks.
-            StoreReadOnlyError: the store is open for reading only.
-        """
+        """Return the connection; a new one where the last one was lost and held no lock."""
         import psycopg
 
         self._lock.check_process()
@@ -145,12 +134,7 @@ class PostgresWriter:
 
 
 class ReaderPool:
-    """A pool of connections for reading.
-
-    Args:
-        address: the schema.
-        options: how to connect; see `connect_options`.
-    """
+    """A pool of connections for reading."""
 
     def __init__(self, address: PostgresAddress, options: dict[str, Any]) -> None:
         from psycopg.conninfo import conninfo_to_dict

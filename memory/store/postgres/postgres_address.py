@@ -78,11 +78,7 @@ class PostgresAddress:
 
 
 def _is_understood(url: str) -> bool:
-    """Return whether libpq can read an address, whose own messages may quote a password.
-
-    Raises:
-        InvalidInputError: libpq reads `connect_timeout` too late to name it.
-    """
+    """Return whether libpq can read an address, whose own messages may quote a password."""
     require_driver()
     import psycopg
     from psycopg.conninfo import conninfo_to_dict

@@ -64,15 +64,7 @@ class PostgresDatabase(Database):
 
     A process has one connection for writing, which its threads take in turns, and several for reading. A commit is
     the acknowledgement of a write. Processes hold a tenant's lock while they write it, so that what they have read of
-    it stays true.
-
-    Args:
-        address: the schema.
-        create: whether to make it if there is none.
-        read_only: whether it is opened for reading only.
-
-    Attributes:
-        answered: called after each read that PostgreSQL has answered.
+    it stays true. `answered`, where it is set, is called after each read that PostgreSQL has answered.
 
     Raises:
         StoreUnavailableError: PostgreSQL can't be reached, or there is no store.
@@ -150,9 +142,9 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def exclusive(self, tenants: Iterable[str] | None) -> Iterator[None]:
-        """Hold off what other processes write of some tenants, or of all (None), until the context is left.
+        """Hold off what others write of some tenants, or of all (None), who wait for those that lock some.
 
-        A process that dies gives its locks back. Whoever locks all waits for those that lock some.
+        A process that dies gives its locks back.
         """
         with self._writer.exclusive(tenants):
             self._answers.forget()
@@ -160,11 +152,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def side_transaction(self) -> Iterator[PostgresConnection]:
-        """Give a transaction on a connection of its own, beside what this process writes.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or PostgreSQL fails.
-        """
+        """Give a transaction on a connection of its own, beside what this process writes."""
         with self.reading() as connection, connection.raw.transaction():
             yield connection
 

@@ -28,9 +28,6 @@ class ChromaConnection(ChromaLink):
     A writer's is opened with the store; one in memory is filled when a search first needs it; a
     reader's is opened when a search first needs it, and again when the data has changed, since it
     doesn't see what another process adds.
-
-    Attributes:
-        embedder: embeds records that are taken over from Chroma.
     """
 
     def __init__(self, files: OpenStoreFiles, embedder: Embedder, lock: ProcessLock) -> None:
@@ -120,11 +117,7 @@ class ChromaConnection(ChromaLink):
             raise StoreUnavailableError(f"nothing was written: {error}") from error
 
     def flush_after_commit(self) -> None:
-        """After a commit: bring the sidecar's pending rows to Chroma.
-
-        Raises:
-            StoreUnavailableError: Chroma fails; the rows stay pending.
-        """
+        """After a commit: bring the sidecar's pending rows to Chroma."""
         try:
             if self.chroma is not None:
                 self.chroma.ensure_available()

@@ -46,13 +46,8 @@ def rebuild_chroma(
     """Rebuild Chroma from the sidecar, beside the old one, which it then replaces. No client may be open.
 
     A crash at any point leaves the old one, or the new one whole. What the old one has and the sidecar lacks is taken
-    over first; where it can't be read, or is another store's, it is kept aside.
-
-    Args:
-        files: the open files of the store.
-        embedder: embeds the records that are taken over.
-        progress: see `Maintenance.rebuild`.
-        why: the damage, for the note of a repair; None = none, it was requested.
+    over first; where it can't be read, or is another store's, it is kept aside. `why` is the damage, for the note of a
+    repair; None = it was requested.
 
     Raises:
         ChromaError: Chroma or the disk fails; the old one stays.

@@ -69,9 +69,8 @@ def rebuild_sidecar(
 ) -> tuple[int, list[str]]:
     """Rebuild a lost sidecar from Chroma; return its number of records, and the ids of those that are damaged.
 
-    Own vectors are embedded again. It is built under another name and moved into place when whole. Its
-    rows are left pending, and so are sent back to Chroma with new windows. `notes` are the
-    store's other notes about itself.
+    Own vectors are embedded again. It is built under another name and moved into place when whole. Its rows are left
+    pending, and so are sent back to Chroma with new windows. `notes` are the store's other notes about itself.
     """
     building = file.with_name(SIDECAR_BUILDING_FILE)
     remove_building(building)

@@ -139,10 +139,7 @@ def merge_sides(database: Database, chroma: ChromaIndex, embedder: Embedder) -> 
 
 
 def _check_consistent(database: Database) -> None:
-    """Raise `DatabaseDamagedError`, after noting it for the next open, where a sidecar is malformed or of mixed age.
-
-    A write-ahead file that lost its end may hide later pages behind earlier ones.
-    """
+    """Raise `DatabaseDamagedError`, after noting it for the next open, where a sidecar is malformed or of mixed age."""
     found = None
     if isinstance(database, SqliteDatabase):
         with database.reading() as file:

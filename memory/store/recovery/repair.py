@@ -57,11 +57,7 @@ def open_writable_sidecar(
 
 
 def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
-    """Examine a sidecar in which damage was found; rebuild its lexical index if nothing else is damaged.
-
-    Raises:
-        DatabaseDamagedError: it is malformed.
-    """
+    """Examine a sidecar in which damage was found; rebuild its lexical index if nothing else is damaged."""
     if not (path / SUSPECT_FILE).exists():
         return
     with database.reading() as connection:

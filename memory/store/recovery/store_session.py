@@ -135,12 +135,7 @@ class StoreSession:
 
     @contextmanager
     def exclusive(self, tenants: Iterable[str] | None) -> Iterator[None]:
-        """Hold off what others write of some tenants, or of all (None): threads here, and other processes.
-
-        Raises:
-            StoreReadOnlyError: the store is open for reading only.
-            StoreUnavailableError: the backend of the tables fails.
-        """
+        """Hold off what others write of some tenants, or of all (None): threads here, and other processes."""
         with self.lock:
             self.check_writable()
             with self.database.exclusive(tenants):
@@ -151,9 +146,7 @@ class StoreSession:
     def writing(self, tenants: Iterable[str] | None) -> Iterator[None]:
         """Hold off others' writes as `exclusive` does, after repairing what an earlier failure has left.
 
-        Raises:
-            StoreReadOnlyError: the store is open for reading only.
-            StoreUnavailableError: Chroma or SQLite fails; the reason is kept until a write succeeds.
+        The reason of a failure is kept until a write succeeds.
         """
         with self.lock:
             self.check_writable()

@@ -105,11 +105,7 @@ def verify_place(place: Path | str, *, api_key: str | None = None) -> Verificati
 
 
 def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationReport:
-    """Verify the store in a folder, open or not, whatever state it is in. Takes no lock, needs no embedder.
-
-    Raises:
-        StoreUnavailableError: there is no store.
-    """
+    """Verify the store in a folder, open or not, whatever state it is in. Takes no lock, needs no embedder."""
     report = _Findings()
     check_path(path, create=False, read_only=False)
     if not (path / SIDECAR_FILE).exists():

@@ -130,11 +130,7 @@ class SharedChroma(ChromaLink):
         return None if len(found) > _MAX_UNSENT else found
 
     def _opened(self) -> ChromaIndex:
-        """Return the collection of the store's generation, which is made where there is none.
-
-        Raises:
-            ChromaError: the server can't be reached.
-        """
+        """Return the collection of the store's generation, which is made where there is none."""
         with self._opening:
             # The current state: another process may have begun a generation, or moved the vectors to another server.
             self._location = self._schema.chroma_location()
@@ -171,12 +167,7 @@ class SharedChroma(ChromaLink):
                 _LOG.warning("the outbox can't be sent: %s: %s", type(error).__name__, error)
 
     def _send_once(self) -> bool:
-        """Send a thousand pending rows; return whether there were any.
-
-        Raises:
-            ChromaError: Chroma fails; the rows stay pending.
-            StoreUnavailableError: PostgreSQL fails, or a later version of the program has upgraded the tables.
-        """
+        """Send a thousand pending rows; return whether there were any."""
         database = self._schema.database
         database.generation()
         claimed = outbox.claim(database)

@@ -125,11 +125,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _typed_errors(self, connection: SqliteConnection, words: str) -> Iterator[None]:
-        """Give SQLite's errors a type, and look for damage behind those of Python's, met while rows are worked with.
-
-        Raises:
-            DatabaseDamagedError: there is some: the rows are not those that were written.
-        """
+        """Give SQLite's errors a type, and look for damage behind those of Python's, met while rows are worked with."""
         try:
             yield
         except (sqlite3.Error, MemoryError) as error:

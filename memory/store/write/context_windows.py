@@ -85,18 +85,15 @@ def reindex(
     *,
     context_windows: bool = True,
 ) -> list[ChromaRow]:
-    """Bring windows, context vectors and lexical index up to date, within a transaction.
+    """Bring windows, context vectors and lexical index up to date, within a transaction; return the rows now pending.
 
     Args:
-        connection: the sidecar's writing connection.
+        connection: the one that writes.
         changed: rows whose own record or vector was written; always indexed again.
-        touched: rows that may have got other neighbours; with the rows beside `changed`, indexed
-            again if their window has changed.
+        touched: rows that may have got other neighbours; with the rows beside `changed`, indexed again if their window
+            has changed.
         context_windows: whether a window holds the neighbours; else each record is its own.
         written: rows of `changed` whose bodies and vectors are still to be written: done here.
-
-    Returns:
-        The rows that are now pending for Chroma.
     """
     known = dict(written or {})
     beside = window_neighbours(connection, changed) if context_windows else set()
