@@ -77,11 +77,7 @@ def forgettable(
     rule: RetentionRule | None,
     content_types: Iterable[ContentType | str] | None,
 ) -> Predicate:
-    """Return the predicate of what `MemoryStore.forget` deletes.
-
-    Raises:
-        InvalidInputError: as there.
-    """
+    """Return the predicate of what `MemoryStore.forget` deletes; raises as that does."""
     if scope.mode is ScopeMode.CONSTELLATION:
         raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
     if filters is not None and filters.min_similarity is not None:
@@ -95,11 +91,7 @@ def forgettable(
 
 
 def check_rules(given: Iterable[RetentionRule]) -> tuple[RetentionRule, ...]:
-    """Return rules of retention as a tuple.
-
-    Raises:
-        InvalidInputError: it is no list of them.
-    """
+    """Return rules of retention as a tuple; raises `InvalidInputError` where they are none."""
     found: tuple[object, ...] = tuple(given)
     rules = tuple(rule for rule in found if isinstance(rule, RetentionRule))
     if len(rules) < len(found):

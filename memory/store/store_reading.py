@@ -226,11 +226,7 @@ def check_id(record_id: object, field: str = "record_id") -> None:
 
 
 def checked_ids(ids: Iterable[str]) -> list[str]:
-    """Return ids as a list.
-
-    Raises:
-        InvalidInputError: it is no list of texts.
-    """
+    """Return ids as a list; raises `InvalidInputError` where it is no list of texts."""
     if isinstance(ids, str | bytes):
         raise InvalidInputError("ids", ids, "a list of ids")
     wanted = list(ids)

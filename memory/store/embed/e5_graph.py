@@ -58,11 +58,7 @@ class PackedWeights:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PackedWeights:
-        """Read the file's head.
-
-        Raises:
-            EmbedderError: it isn't such a file.
-        """
+        """Read the file's head; raises `EmbedderError` where it isn't such a file."""
         try:
             return cls._read(data)
         except (struct.error, ValueError, IndexError) as error:

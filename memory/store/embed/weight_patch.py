@@ -29,11 +29,7 @@ class WeightPatch:
 
     @classmethod
     def from_file(cls, file: Path) -> WeightPatch:
-        """Return the weights of a file, as yet unchecked.
-
-        Raises:
-            InvalidInputError: it can't be read.
-        """
+        """Return the weights of a file, as yet unchecked; raises `InvalidInputError` where it can't be read."""
         if file == SHIPPED_PATCH:
             return cls(file, SHIPPED_PATCH_SHA256)
         try:

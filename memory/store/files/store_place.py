@@ -29,11 +29,7 @@ def is_address(place: object) -> TypeGuard[str]:
 
 
 def check_store(store: object) -> None:
-    """Check that a caller's store is one.
-
-    Raises:
-        InvalidInputError: it isn't.
-    """
+    """Check that a caller's store is one; raises `InvalidInputError` where it isn't."""
     if not hasattr(store, "view"):
         allowed = "a MemoryStore, such as `store` of a Memory"
         if isinstance(store, str | Path):

@@ -123,11 +123,7 @@ class _Actor(BaseModel):
 
 
 def change_origin(actor: str | None, action: ChangeAction = "replaced") -> ChangeOrigin:
-    """Return where a change comes from.
-
-    Raises:
-        InvalidInputError: `actor` is no text of 1 to 512 characters.
-    """
+    """Return where a change comes from; raises `InvalidInputError` where `actor` is no text of 1 to 512 characters."""
     return ChangeOrigin(validate_model(_Actor, {"actor": actor}).actor, action)
 
 
