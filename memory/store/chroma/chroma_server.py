@@ -52,11 +52,7 @@ class ChromaServer:
         return {_PREFIX + name: str(value) for name, value in known.items()}
 
     def write(self, store: Path) -> None:
-        """Note it in a file of the store's folder too, for the day when the sidecar is lost.
-
-        Raises:
-            OSError: the file can't be written.
-        """
+        """Note it in a file of the store's folder too, for the day when the sidecar is lost."""
         write_atomically(store / SERVER_FILE, json.dumps(self.note(), indent=1))
 
 

@@ -20,11 +20,7 @@ _VECTOR = (1.0,)
 
 
 def write_tombstones(chroma: ChromaIndex, deleted: Sequence[tuple[str, int]]) -> None:
-    """Note deleted keys, each with its commit; noting one again does no harm.
-
-    Raises:
-        ChromaError: Chroma fails; some may be noted.
-    """
+    """Note deleted keys, each with its commit; noting one again does no harm."""
     if not deleted:
         return
     parts = list(chunks(sorted(deleted, key=lambda pair: pair[1]), _KEYS))

@@ -85,9 +85,6 @@ def has_dangling_links(folder: Path) -> bool:
     """Return whether an index under `folder` links to rows beyond those it holds, on the lowest level.
 
     Its header is then older than its rows. An index of another layout is passed over. Reads the whole index.
-
-    Raises:
-        OSError: a file can't be read.
     """
     return any(map(_dangles, folder.rglob("header.bin")))
 

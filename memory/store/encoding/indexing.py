@@ -93,6 +93,11 @@ def index_terms(record: Mapping[str, Any]) -> list[str]:
     return [*index_stems(text, language), *symbols, *dated]
 
 
+def count_terms(joined: str) -> int:
+    """Return how many stems there are, joined by blanks."""
+    return joined.count(" ") + 1 if joined else 0
+
+
 def kind_and_text(body: str) -> tuple[str, str]:
     """Return kind and index text of a record's JSON."""
     record = json.loads(body)

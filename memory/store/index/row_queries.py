@@ -228,10 +228,7 @@ def read_vectors(
     *,
     float16: bool = False,
 ) -> RowVectors:
-    """Return vectors of a tenant's rows, by ascending rowid: of all, or of those `wanted`.
-
-    With `float16` own vectors are returned as they are stored.
-    """
+    """Return vectors of a tenant's rows, or those `wanted`, by ascending rowid; own ones as stored with `float16`."""
     query, params = _narrowed(_VECTORS, (tenant,), "v.rowid", wanted)
     found = sidecar.fetch(f"{query} ORDER BY v.rowid", params)
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))

@@ -39,11 +39,7 @@ class ChromaConnection(ChromaLink):
         self._looked_at: object = None
 
     def connect(self, *, may_rebuild: bool = True) -> None:
-        """Open Chroma for writing and repair it.
-
-        Raises:
-            ChromaError: it can't be opened or written, or would have to be rebuilt without `may_rebuild`.
-        """
+        """Open Chroma for writing and repair it; refused without `may_rebuild` where it would have to be rebuilt."""
         if self.chroma is None:
             self.chroma = chroma_opening.open_chroma(self._files, self.embedder, may_rebuild=may_rebuild)
             self._files.unclean_shutdown = self._files.files_changed = False

@@ -99,9 +99,6 @@ def readable_chroma(location: ChromaLocation, *, trusted: bool) -> Iterator[Chro
     """Give Chroma for reading rows, without vectors; of a folder that isn't trusted only a copy of its database.
 
     Vector files that are damaged end the process that reads them.
-
-    Raises:
-        ChromaError: Chroma can't be opened or read.
     """
     if trusted or not isinstance(location, Path):
         with closing(ChromaIndex(location, {}, create=False)) as chroma:

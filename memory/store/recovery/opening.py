@@ -235,11 +235,7 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
 
 
 def check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bool = False) -> None:
-    """Check the server that is named against the one that a folder notes; `move` notes it.
-
-    Raises:
-        InvalidInputError: the store belongs to another server, or to none.
-    """
+    """Check the server that is named against a folder's own, or note it (`move`); errors as `resolve_server`."""
     known, path = chroma_server.server_from_meta(files.database.meta()), files.path
     if path is None or given is None:
         return

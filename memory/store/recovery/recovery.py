@@ -63,11 +63,7 @@ def has_current_words(database: Database) -> bool:
 
 
 def flush_pending(database: Database, chroma: ChromaIndex | None) -> None:
-    """Send everything pending to Chroma, then note it as applied. Without Chroma just note it.
-
-    Raises:
-        ChromaError: Chroma fails; what was not sent stays pending.
-    """
+    """Send what is pending to Chroma, if there is one, then note it as applied; what fails stays pending."""
     while True:
         with database.reading() as connection:
             gone = connection.execute(_GONE, (UPSERT_BATCH,)).fetchall()

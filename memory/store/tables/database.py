@@ -156,11 +156,7 @@ class Database(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
-        """Give a connection that sees committed rows.
-
-        Raises:
-            StoreUnavailableError: the store is closed, or the backend fails.
-        """
+        """Give a connection that sees committed rows."""
 
     def fetch(self, query: str, params: Parameters = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, as of the last commit; errors as `reading`."""

@@ -130,11 +130,7 @@ def change_origin(actor: str | None, action: ChangeAction = "replaced") -> Chang
 def validate_and_prepare(
     tenant: str, given: object, index: int, now: datetime, origin: ChangeOrigin = _UNSAID
 ) -> PreparedRecord:
-    """Validate one record, derive what it leaves out, and prepare it.
-
-    Raises:
-        RejectedRecordsError: names each field that is wrong, its value and what is allowed.
-    """
+    """Validate one record, derive what it leaves out, and prepare it; errors as `complete_record`."""
     complete, derived = complete_record(given, index, now)
     record, warning = _of_the_past(complete, now)
     derived |= _ONLY_TIME if record.created_at != complete.created_at else _NOTHING

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recall_loop.memory.store.encoding.indexing import index_text, now_microseconds, position_after, session_key_of
+from recall_loop.memory.store.encoding.indexing import (
+    count_terms,
+    index_text,
+    now_microseconds,
+    position_after,
+    session_key_of,
+)
 from recall_loop.memory.store.tables.database import (
     AMONG,
     AMONG_ROWS,
@@ -270,7 +276,7 @@ class Row:
         self.rowid = rowid
         self.kind = kind
         self.window = window
-        self.term_count = terms.count(" ") + 1 if terms else 0
+        self.term_count = count_terms(terms)
         self.characters = len(body) + len(window)
         self._content: str | Record = body
 

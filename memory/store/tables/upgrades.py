@@ -73,11 +73,7 @@ def check_schema(database: Database, marker: Mapping[str, str], place: str) -> N
 
 
 def read_generation(database: Database, place: object) -> str:
-    """Return the id of the index generation of open tables, or "" where none has begun.
-
-    Raises:
-        NewerSchemaError: a later version has upgraded the tables since they were opened.
-    """
+    """Return the id of the index generation of open tables, or "" where none has begun; errors as `refuse_newer`."""
     found = dict(database.fetch(_OPEN))
     if _SCHEMA_KEY in found:
         refuse_newer(found, place)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.token_vectors import TokenCodec
-from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_text, now_microseconds
+from recall_loop.memory.store.encoding.indexing import body_checksum, count_terms, kind_and_text, now_microseconds
 from recall_loop.memory.store.tables.changes import next_version, record_deletions, undo_supersession
 from recall_loop.memory.store.tables.database import AMONG, PENDING, Connection, Database
 from recall_loop.memory.store.tables.prepared_records import PreparedRecord, WriteStatus
@@ -215,7 +215,7 @@ def _write_rows(connection: Connection, drafts: Sequence[PreparedRecord], stored
     rowids, new, old = [], [], []
     free = iter(connection.new_rowids(sum(draft.key not in stored and draft.rowid is None for draft in drafts)))
     for draft in drafts:
-        length = draft.terms.count(" ") + 1 if draft.terms else 0
+        length = count_terms(draft.terms)
         known = stored.get(draft.key)
         if known is not None:
             rowids.append(known.rowid)

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-from recall_loop.memory.store.encoding.indexing import context_vectors, encode_tokens, facet_token, kind_and_text
+from recall_loop.memory.store.encoding.indexing import (
+    context_vectors,
+    count_terms,
+    encode_tokens,
+    facet_token,
+    kind_and_text,
+)
 from recall_loop.memory.store.tables.database import AMONG_ROWS, PENDING, Connection, ids_json
 from recall_loop.memory.store.tables.record_queries import (
     ThreadLinks,
@@ -182,10 +188,6 @@ def _save(connection: Connection, rows: Sequence[_Indexed], number: int) -> None
         'INSERT INTO fts (rowid, facets, "window") VALUES (?, ?, ?)',
         [(row.rowid, row.part.facets, row.tokens) for row in rows],
     )
-    values = [(_count(row.tokens), row.part.commit_number or number, row.part.checksum, row.rowid) for row in rows]
+    values = [(count_terms(row.tokens), row.part.commit_number or number, row.part.checksum, row.rowid) for row in rows]
     connection.executemany(_INDEXED, values)
     connection.executemany(_NOTE, [(row.part.revision + 1, row.rowid) for row in rows if row.part.revision])
-
-
-def _count(terms: str) -> int:
-    return terms.count(" ") + 1 if terms else 0

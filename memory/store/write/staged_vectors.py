@@ -58,11 +58,7 @@ _Made = tuple[int, bytes, bytes | None, bytes]
 
 
 class StagedVectors:
-    """The vectors of all records by the embedder that the store is to have, as far as they are made.
-
-    Raises:
-        EmbedderError: the embedder's projection of token vectors is missing or damaged.
-    """
+    """The vectors of all records by the embedder that the store is to have, as far as they are made."""
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database, self._embedder = database, embedder
@@ -134,9 +130,6 @@ class StagedVectors:
 
         What `fill` has left is embedded here: records whose text is damaged, for one that is mended later keeps its
         checksum. Context vectors and windows are worked out again.
-
-        Raises:
-            EmbedderError: the embedder fails.
         """
         note_tokens(connection, self._codec)
         for rowids in _pages(connection.execute):

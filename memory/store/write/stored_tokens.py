@@ -78,11 +78,7 @@ class StoredTokens:
 
 
 def active_codec(database: Database, embedder: Embedder) -> TokenCodec | None:
-    """Return how token vectors are stored; None where the embedder gives none, or they were switched off.
-
-    Raises:
-        EmbedderError: the projection's file is missing or damaged.
-    """
+    """Return how token vectors are stored; None where the embedder gives none, or they were switched off."""
     return None if database.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
 
 
