@@ -28,13 +28,7 @@ WHERE r.key {AMONG}"""
 
 @dataclass
 class SideComparison:
-    """The findings of a comparison.
-
-    Attributes:
-        findings: what differs, a line each.
-        rows: number of Chroma's rows; None where they aren't the store's.
-        damaged: whether texts are damaged on one of the sides.
-    """
+    """What differs, a line each; how many rows Chroma has, if they are the store's; whether texts are damaged."""
 
     findings: list[str] = field(default_factory=list)
     rows: int | None = None

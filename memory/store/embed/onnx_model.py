@@ -73,13 +73,9 @@ def return_freed_memory() -> None:
 
 @dataclass(frozen=True)
 class Centre:
-    """What is taken from vectors before they get length one: their mean over general text, where that is far from 0.
+    """What is taken from vectors of texts and of tokens [d] before they get length one: their mean over general text.
 
-    Without it the cosines of such a model lie close together, and say little.
-
-    Attributes:
-        text: float32 [d], from vectors of texts.
-        token: float32 [d], from vectors of tokens.
+    Where that is far from 0, the cosines of such a model lie close together, and say little.
     """
 
     text: NDArray[np.float32]

@@ -169,16 +169,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def atomic_file(path: Path, *, mode: int = 0o666) -> Iterator[IO[str]]:
-    """Give a text file that takes the place of `path` when the context is left without an error.
+    """Give a text file that takes the place of `path` when the context is left without an error; raises `OSError`.
 
-    A crash leaves either the old file or the new one; on the disk when the context is left.
-
-    Args:
-        path: the file.
-        mode: permissions of a new file, less those that the process masks.
-
-    Raises:
-        OSError: the file can't be written.
+    A crash leaves either the old file or the new one; on the disk when the context is left. `mode`: permissions of a
+    new file, less those that the process masks.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:

@@ -40,12 +40,9 @@ def check_store(store: object) -> None:
 def checked_place(place: object, field: str = "path") -> str | Path:
     """Return the place that a caller names: an address as it is, or a folder's path. Nothing is opened.
 
-    Args:
-        place: what the caller names.
-        field: what an error calls it.
-
     Raises:
-        InvalidInputError: it is neither, or an address that is misspelt or was made a path, which loses a slash.
+        InvalidInputError: it is neither, or an address that is misspelt or was made a path, which loses a slash; errors
+            call it `field`.
         UnsupportedOptionError: it is an address of something else than PostgreSQL.
     """
     if is_address(place):

@@ -34,13 +34,7 @@ _BRACES = str.maketrans("[]", "{}")
 
 @dataclass(frozen=True, slots=True)
 class MarkedStatement:
-    """A statement with psycopg's marks.
-
-    Attributes:
-        text: the statement.
-        rows: places of parameters that are sets of rowids.
-        texts: places of parameters that are sets of texts.
-    """
+    """A statement with psycopg's marks, and the places of the parameters that are sets of rowids, or of texts."""
 
     text: bytes
     rows: frozenset[int]

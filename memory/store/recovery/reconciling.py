@@ -47,11 +47,7 @@ _LEAP_VERSIONS = f"UPDATE tenants SET version = version + {_LEAP}, horizon = ver
 class Merge:
     """What a merge did, in numbers of records.
 
-    Attributes:
-        taken: taken over from Chroma, which had a later or a sound version of them.
-        erased: deleted again, because a deletion comes of a later commit.
-        sent: to be sent to Chroma again, which had an earlier or damaged version, or none.
-        damaged: ids or keys of those that are sound on neither side.
+    They were taken over from Chroma, erased again, sent to Chroma again, or are damaged on both sides (ids or keys).
     """
 
     taken: int = 0

@@ -42,12 +42,9 @@ class Selection:
 
 
 class Selections:
-    """The last 64 predicates' rows in one tenant.
+    """The last 64 predicates' rows in one tenant; `state` counts up whenever rows change.
 
     Each call hands the tenant in: two objects that hold each other would be freed by a garbage collection only.
-
-    Attributes:
-        state: counts up whenever rows change; what was found in an earlier one is no longer true of those.
     """
 
     def __init__(self) -> None:
