@@ -12,7 +12,10 @@ T = TypeVar("T")
 def wait_until(what: Callable[[], T], seconds: float = 500.0) -> T:
     """Wait until `what()` is true, and return it; the test's own timeout may end the wait before `seconds`."""
     end = time.monotonic() + seconds
+    pause = 0.01
     while not (found := what()):
         assert time.monotonic() < end, "it didn't happen in time"
-        time.sleep(0.02)
+        time.sleep(pause)
+        # Whoever asks for a process to be ready takes processor time from it.
+        pause = min(pause * 1.2, 0.2)
     return found

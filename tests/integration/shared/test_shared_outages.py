@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -24,16 +24,22 @@ pytestmark = pytest.mark.slow
 QUESTION = "When does the ferry leave?"
 
 
+@pytest.fixture(scope="module")
+def stopped() -> Iterator[PostgresServer]:
+    """A PostgreSQL that tests may stop: nobody else's stores are in it."""
+    with closing(PostgresServer()) as started:
+        yield started
+
+
 @pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    postgres = PostgresServer()
-    yield postgres
-    postgres.close()
+def server(stopped: PostgresServer) -> PostgresServer:
+    stopped.start()
+    return stopped
 
 
 def test_a_run_without_postgresql_ends_in_time_and_says_why(server: PostgresServer) -> None:
     """Proves: HOST-3, STOP-2, STOP-6. It goes on once PostgreSQL is back, and so does everything else."""
-    place = server.address("outage")
+    place = server.address("run")
     settings = Settings(deadline_seconds=2, tool_backoff_seconds=0.1)
     with MemoryStore.open(place, embedder=WordHashEmbedder()) as store:
         store.upsert([{"id": "a", "text": "The ferry leaves at nine."}])
@@ -61,7 +67,7 @@ def test_writes_that_fail_for_one_reason_are_one_line_of_the_log(
     server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: HOST-3. Each of them is an error to whoever writes."""
-    with MemoryStore.open(server.address("outage"), embedder=WordHashEmbedder()) as store:
+    with MemoryStore.open(server.address("writes"), embedder=WordHashEmbedder()) as store:
         server.stop()
         for number in range(6):
             with pytest.raises(StoreUnavailableError):
@@ -104,7 +110,7 @@ def test_an_address_says_how_long_an_outage_is_waited_for(
     server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: HOST-3 (libpq's own connect_timeout)."""
-    place = server.address("outage").replace("schema=", "connect_timeout=1&schema=")
+    place = server.address("wait").replace("schema=", "connect_timeout=1&schema=")
     with MemoryStore.open(place, embedder=WordHashEmbedder()) as store:
         server.stop()
         began = time.monotonic()
