@@ -33,7 +33,7 @@ def world():
 
 
 @pytest.mark.parametrize("going_on", [True, False])
-@pytest.mark.parametrize("limit", range(5, 31))
+@pytest.mark.parametrize("limit", [*range(5, 12), 28, 29, 30])  # a round takes three steps
 def test_any_limit_from_five_reaches_the_end(world, limit, going_on):
     """Proves: STOP-2, LOOP-1 (on the route by plan_queries and on the one by refine)."""
     knobs = {"refine_min_similarity": 0, "refine_drop": 1, "novelty_min_similarity": 0} if going_on else {}

@@ -23,7 +23,8 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
 from tests.embedders import WordHashEmbedder
 from tests.integration.hosting.conftest import PASSWORD
-from tests.integration.mcp.mcp_clients import data, ids, spoken
+from tests.integration.mcp.mcp_clients import Peer
+from tests.processes.forked_process import forked_command
 
 FACTS = [
     {"id": f"b{n}", "kind": "fact", "text": f"The boat {name} is moored at berth {n + 3} until October."}
@@ -169,13 +170,16 @@ def test_langgraphs_store_lives_at_an_address(address: str, embedder: Any) -> No
         assert [item.value for item in found] == [{"town": "Oslo"}]
 
 
-async def test_an_mcp_server_lives_at_an_address(address: str, embedder: Any) -> None:
+def test_an_mcp_server_lives_at_an_address(address: str, embedder: Any) -> None:
     """Proves: HOST-1, OPS-6."""
     filled(address, embedder)
-    async with spoken(address) as client:
-        added = data(await client.call_tool("add", {"records": [{"text": "The pier is closed."}]}))
-        found = await client.call_tool("search", {"query": QUESTION})
-    assert "b3" in ids(found) and len(added["ids"]) == 1
+    with forked_command("mcp", "--store", address) as process:
+        peer = Peer(process)
+        added = peer.called("add", records=[{"text": "The pier is closed."}])
+        found = peer.called("search", query=QUESTION)
+        process.stdin.close()
+        assert process.wait(30) == 0
+    assert "b3" in {hit["id"] for hit in found["hits"]} and len(added["ids"]) == 1
     with MemoryStore.open(address, embedder=embedder, read_only=True) as store:
         assert store.count() == 7
 

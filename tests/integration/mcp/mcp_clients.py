@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +13,8 @@ from typing import Any
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+
+from tests.processes.forked_process import ForkedProcess
 
 READ_TOOLS = {"retrieve", "search", "search_trajectories", "list", "history"}
 RECORDS: list[dict[str, Any]] = [
@@ -34,6 +37,7 @@ RECORDS: list[dict[str, Any]] = [
     {"id": "f3", "kind": "fact", "text": "Nothing leaves on Sundays, not even the ferry.", "agent_id": "oskar"},
     {"id": "t1", "kind": "trajectory", "text": "Booked the ferry for Joel.", "agent_id": "lena"},
 ]
+OPENING = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 OTHERS = [{"id": "s1", "kind": "fact", "text": "The secret ferry leaves at midnight."}]
 
 
@@ -70,3 +74,43 @@ async def spoken(place: Path | str, *words: str) -> AsyncIterator[Client]:
     # Everything of this process's environment, for the command is to run the same code.
     async with Client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))) as client:
         yield client
+
+
+def request_line(method: str, **params: Any) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})
+
+
+class Peer:
+    """The server in a process of its own, spoken to line by line."""
+
+    def __init__(self, process: ForkedProcess) -> None:
+        self._process = process
+        self.server = self.result("initialize", **OPENING)
+        self.say(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+
+    def say(self, line: str) -> None:
+        """Send a line."""
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def asked(self, line: str) -> dict[str, Any]:
+        """Send a line, and return the next that comes."""
+        self.say(line)
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def answer(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request, and return its answer."""
+        return self.asked(request_line(method, **params))
+
+    def result(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request, and return the result."""
+        found: dict[str, Any] = self.answer(method, **params)["result"]
+        return found
+
+    def called(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool, and return its data."""
+        result = self.result("tools/call", name=tool, arguments=arguments)
+        assert not result["isError"], result
+        found: dict[str, Any] = result["structuredContent"]
+        return found

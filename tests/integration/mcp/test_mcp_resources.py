@@ -1,4 +1,4 @@
-"""Memories as resources and the prompt, read by the SDK's own client over both transports."""
+"""Memories as resources and the prompt: over HTTP read by the SDK's own client, and over standard streams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from mcp import MCPError
 
 from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.settings.settings import Settings
-from tests.integration.mcp.mcp_clients import READ_TOOLS, client_of, data, ids, spoken
+from tests.integration.mcp.mcp_clients import READ_TOOLS, Peer, client_of, data
+from tests.processes.forked_process import forked_command
 from tests.service_server import running_service
 
 
@@ -48,20 +49,25 @@ async def test_no_resource_of_somebody_elses_is_read(served):
     assert "memory://records/s1" not in {one.uri for one in listed}
 
 
-async def test_over_standard_streams_the_operators_scope_bounds_resources_and_nothing_is_written(folder):
+def test_over_standard_streams_the_operators_scope_bounds_resources_and_nothing_is_written(folder):
     """Proves: OPS-6 (with --read-only nothing that writes is offered)."""
-    async with spoken(folder, "--tenant", "isle", "--agent", "lena", "--read-only") as client:
-        listed = {one.uri for one in (await client.list_resources()).resources}
-        (fact,) = (await client.read_resource("memory://records/f1")).contents
-        with pytest.raises(MCPError, match="No such resource"):
-            await client.read_resource("memory://records/f2")
-        (message,) = (await client.get_prompt("use_memory")).messages
-        assert {tool.name for tool in (await client.list_tools()).tools} == READ_TOOLS
-        assert ids(await client.call_tool("search", {"query": "ferry", "mode": "fts"})) == {"f1"}
-        assert "`retrieve`" in client.instructions and "`add`" not in client.instructions
+    words = ("--tenant", "isle", "--agent", "lena", "--read-only")
+    with forked_command("mcp", "--store", str(folder), *words) as process:
+        peer = Peer(process)
+        listed = {one["uri"] for one in peer.result("resources/list")["resources"]}
+        (fact,) = peer.result("resources/read", uri="memory://records/f1")["contents"]
+        refused = peer.answer("resources/read", uri="memory://records/f2")
+        (message,) = peer.result("prompts/get", name="use_memory")["messages"]
+        tools = {tool["name"] for tool in peer.result("tools/list")["tools"]}
+        found = peer.called("search", query="ferry", mode="fts")
+    assert "No such resource" in refused["error"]["message"]
+    assert tools == READ_TOOLS
+    assert {hit["id"] for hit in found["hits"]} == {"f1"}
+    assert "`retrieve`" in peer.server["instructions"] and "`add`" not in peer.server["instructions"]
     assert listed == {"memory://recent", "memory://records/f1", "memory://records/t1"}
-    assert fact.text.startswith("The ferry leaves at nine.")
-    assert "Recall before" in message.content.text and "Remember as you go" not in message.content.text
+    assert fact["text"].startswith("The ferry leaves at nine.")
+    text = message["content"]["text"]
+    assert "Recall before" in text and "Remember as you go" not in text
 
 
 async def test_a_prompt_tells_when_to_remember_and_when_to_recall(served):

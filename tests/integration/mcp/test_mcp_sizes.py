@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 
 from recall_loop.service.mcp.mcp_specs import TOOL_SPECS
-from tests.integration.mcp.mcp_clients import client_of, data, spoken
+from tests.integration.mcp.mcp_clients import client_of, data
 
 _QUESTION = "Who repairs the jetty?"
 
@@ -47,11 +46,11 @@ async def test_what_is_recalled_comes_as_data_once_and_as_far_as_the_text_shows_
     assert "source_ids" not in shown["f2"]
 
 
-async def test_a_text_that_the_context_cuts_is_not_whole_in_the_data(tmp_path: Path) -> None:
+async def test_a_text_that_the_context_cuts_is_not_whole_in_the_data(served: Any) -> None:
     """Proves: OPS-6 (a pasted log doesn't fill a model's window)."""
-    async with spoken(tmp_path / "memory") as client:
+    async with client_of(served, "other") as client:
         await client.call_tool("add", {"text": "The gull said: " + "gull " * 90_000})
-        answer = await client.call_tool("retrieve", {"question": "What did the gull say?"})
+        answer = await client.call_tool("retrieve", {"question": "What did the gull say?", "max_facts": 1})
     (fact,) = data(answer)["facts"]
     assert fact["text"].startswith("The gull said") and len(fact["text"]) <= len(answer.content[0].text) < 100_000
 

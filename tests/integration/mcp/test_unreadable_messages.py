@@ -5,40 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.processes.forked_process import ForkedProcess, forked_command
+from tests.integration.mcp.mcp_clients import OPENING, Peer, request_line
+from tests.processes.forked_process import forked_command
 
 pytestmark = pytest.mark.slow
-OPENING = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}
 CALL = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"search","arguments":{"query":"%s"}}}'
-
-
-class Peer:
-    """The server in a process of its own, spoken to line by line."""
-
-    def __init__(self, process: ForkedProcess) -> None:
-        self._process = process
-        assert self.asked(json.dumps(OPENING))["id"] == 0
-        self.say(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
-
-    def say(self, line: str) -> None:
-        """Send a line."""
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def asked(self, line: str) -> dict[str, Any]:
-        """Send a line, and return the next that comes."""
-        self.say(line)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +57,13 @@ def test_what_was_asked_before_the_end_of_the_input_is_answered(tmp_path: Path) 
     add = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"add","arguments":{"text":"Line %s."}}}'
     cancelled = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}'
     begun = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
-    lines = [json.dumps(OPENING), begun, *(add % (at, at) for at in (1, 2, 3)), cancelled, CALL % (4, "line")]
+    lines = [
+        request_line("initialize", **OPENING),
+        begun,
+        *(add % (at, at) for at in (1, 2, 3)),
+        cancelled,
+        CALL % (4, "line"),
+    ]
     with forked_command("mcp", "--store", "store", cwd=tmp_path) as process:
         process.stdin.write("\n".join(lines))
         said, complained = process.communicate()

@@ -158,8 +158,14 @@ def test_what_contradicts_the_requests_filters_is_left_out(world):
     assert not steps(result, "refine") or all(step["failure"] is None for step in steps(result, "refine"))
 
 
-@pytest.mark.parametrize("behaviour", list(Behaviour))
-@pytest.mark.parametrize("question", [TWO_HOPS, NOTHING])
+# To the loop one failure is as another: where nothing is found, one at once, one after a call and none are enough.
+@pytest.mark.parametrize(
+    ("question", "behaviour"),
+    [
+        *((TWO_HOPS, one) for one in Behaviour),
+        *((NOTHING, one) for one in (Behaviour.GOOD, Behaviour.DEAD, Behaviour.WRONG_JSON)),
+    ],
+)
 def test_any_endpoint_leaves_the_run_whole(world, plain, behaviour, question):
     """Proves: LOOP-8 (limits, the reason in the metadata, no fewer facts than without)."""
     with ChatEndpoint(ScriptedPlanner(), behaviour, retry_after="0", trickle_seconds=0.2) as endpoint:

@@ -64,11 +64,16 @@ def missing(folder: Path, ids: list[str]) -> set[str]:
 
 
 def test_sigterm_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    """Proves: OPS-1, STORE-4 (what is in flight is finished or failed; the lock is given back)."""
+    """What is in flight is finished or failed; the lock is given back; the access log has no query, which is a user's.
+
+    Proves: OPS-1, OPS-3, STORE-4.
+    """
     folder = tmp_path / "store"
-    served = ServiceProcess(["--store", str(folder)], tmp_path)
+    served = ServiceProcess(["--store", str(folder), "--access-log"], tmp_path)
     try:
         served.ready()
+        asked = {"params": {"user_id": "granary"}, "timeout": 60, "verify": False}
+        assert httpx.get(f"{served.url}/api/memory/records", **asked).status_code == 200
         writers = [Writer(served.url, f"writer{number}") for number in range(4)]
         for writer in writers:
             writer.start()
@@ -79,7 +84,9 @@ def test_sigterm_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
     for writer in writers:
         writer.join(60)
     assert code == 0
-    assert "Traceback" not in served.log.read_text(encoding="utf-8")
+    said = served.log.read_text(encoding="utf-8")
+    assert "Traceback" not in said and "granary" not in said
+    assert '"GET /api/memory/records HTTP/1.1" 200' in said
     acknowledged = [record for writer in writers for record in writer.acknowledged]
     assert not missing(folder, acknowledged)
     assert {status for writer in writers for status in writer.refused} <= {503}
