@@ -17,5 +17,5 @@ def wait_until(what: Callable[[], T], seconds: float = 500.0) -> T:
         assert time.monotonic() < end, "it didn't happen in time"
         time.sleep(pause)
         # Whoever asks for a process to be ready takes processor time from it.
-        pause = min(pause * 1.2, 0.2)
+        pause = min(pause * 1.2, 0.1)
     return found

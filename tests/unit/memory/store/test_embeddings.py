@@ -135,7 +135,8 @@ def test_a_run_of_the_model_is_limited_in_tokens():
     together = model.embed(texts)
     assert max(rows * width for rows, width in recorded.shapes) <= 1024
     assert sum(rows for rows, _ in recorded.shapes) == len(texts)
-    assert np.allclose(together, np.vstack([shared.embed([text]) for text in texts]), atol=1e-4)
+    alone = {text: shared.embed([text]) for text in set(texts)}
+    assert np.allclose(together, np.vstack([alone[text] for text in texts]), atol=1e-4)
 
 
 @pytest.mark.parametrize(
