@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind
+from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, told_by_words
 from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_renewal_first
 from recall_loop.policy.evidence.later_statements import Matter
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -32,7 +32,8 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     moment = asked_moment(run.question, run.reference_time, datetime.now(UTC))
     try:
         rarity = _rarity(ranked, run)
-        ordered = order_corrections(ranked, found, run.question, moment, rarity)
+        holds_kind = partial(holds_asked_kind, run.question) if run.question.asked else None
+        ordered = order_corrections(ranked, found, run.question, moment, rarity, holds_kind)
         return put_renewal_first(ordered, run.question, moment, _matter(run, rarity))
     except StoreError as error:
         log_failure(_log, "corrections not looked for", error)
@@ -40,8 +41,11 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
 
 
 def _matter(run: RunContext, rarity: Rarity) -> Matter:
-    holds_kind = partial(holds_asked_kind, run.question)
-    return Matter(question_terms(run.question.text), asks_for_kind(run.question), run.is_evidence, holds_kind, rarity)
+    question = run.question
+    holds_kind = partial(holds_asked_kind, question)
+    names = frozenset[str]() if told_by_words(question) else question.name_terms
+    terms = question_terms(question.text)
+    return Matter(terms, asks_for_kind(question), run.is_evidence, holds_kind, rarity, names)
 
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:

@@ -79,6 +79,11 @@ def asks_for_kind(question: AnalysedQuestion) -> bool:
     return question.asked is not None or property_of(question) is not None
 
 
+def told_by_words(question: AnalysedQuestion) -> bool:
+    """Tell whether words of some kind tell what is asked for: of a time, a number or a property, not just any name."""
+    return property_of(question) is not None or question.asked in (AnswerKind.DATE, AnswerKind.NUMBER)
+
+
 def holds_asked_kind(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     """Tell whether a record has a time, a number, a name, or words for the property, if a question asks for one."""
     wanted = property_of(question)
@@ -115,7 +120,7 @@ def _subject_of(question: AnalysedQuestion) -> frozenset[str]:
     language = question.language
     asked = [word for word in content_words(question.text) if next(find_topics(fold(word), language), None) is None]
     return frozenset(stem(word, language) for word in asked).union(
-        *(synonym_stems(word, question.table) for word in asked)
+        *(synonym_stems(word, question.table, language) for word in asked)
     )
 
 

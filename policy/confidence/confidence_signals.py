@@ -17,6 +17,7 @@ from typing import Any
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, states_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.persons.told_persons import tells_of
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -86,7 +87,7 @@ def confidence_signals(
     facts = _SignalInputs(ranked[:SIGNAL_DEPTH], question)
     values = _score_signals(facts) | _word_signals(facts) | _alignment_signals(facts)
     values |= _attribution_signals(facts) | _question_signals(question) | _breadth_signals(facts)
-    values |= {"first_support": first_support, SPEAKER_NAMED: float(facts.names_speaker)}
+    values |= {"first_support": first_support, SPEAKER_NAMED: float(bool(facts.named_speakers))}
     return {name: round(min(max(values[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
 
 
@@ -119,8 +120,8 @@ class _SignalInputs:
     @cached_property
     def question_groups(self) -> list[frozenset[str]]:
         """The question's words, each with its one-word synonyms, as stems."""
-        table = self.question.table
-        return [frozenset({term, *synonym_stems(term, table)}) for term in self.question_terms]
+        table, language = self.question.table, self.question.language
+        return [frozenset({term, *synonym_stems(term, table, language)}) for term in self.question_terms]
 
     @cached_property
     def own_terms(self) -> list[frozenset[str]]:
@@ -135,15 +136,22 @@ class _SignalInputs:
 
     @cached_property
     def from_named(self) -> list[bool]:
-        """Whether each of the best ten comes from, or is about, somebody that the question names."""
-        texts = [" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records]
-        return [bool(self.question.name_terms & set(stems(text))) for text in texts]
+        """Whether each of the best ten comes from, or is about, somebody that the question names.
 
-    @property
-    def names_speaker(self) -> bool:
-        """Whether the question names the author of one of the best ten messages."""
+        What somebody says of another speaker is about that one: "Lena is allergic to nuts".
+        """
+        sources = (" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records)
+        return [
+            bool(self.question.name_terms & set(stems(source))) or tells_of(record["text"], self.named_speakers)
+            for record, source in zip(self.records, sources, strict=True)
+        ]
+
+    @cached_property
+    def named_speakers(self) -> frozenset[str]:
+        """The stems of the authors of the best ten messages that the question names."""
         authors = (record.get("author") for record in self.records if record["kind"] == ContentType.MESSAGE)
-        return any(self.question.name_terms & set(stems(author)) for author in authors if author)
+        known = (stems(author) for author in authors if author)
+        return frozenset().union(*(self.question.name_terms.intersection(author) for author in known))
 
     @cached_property
     def rarity(self) -> dict[str, float]:

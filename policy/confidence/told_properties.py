@@ -156,7 +156,7 @@ def _bearer_of(question: AnalysedQuestion, wanted: AskedProperty) -> frozenset[s
     things = {stem(word, language) for word in asked} - named
     whose = asked_of(question)
     if things and (wanted is AskedProperty.NAME or not whose):
-        return frozenset(things).union(*(synonym_stems(word, question.table) for word in asked))
+        return frozenset(things).union(*(synonym_stems(word, question.table, language) for word in asked))
     return whose
 
 
@@ -175,6 +175,10 @@ def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEnt
 def _tells_of(wanted: AskedProperty, question: AnalysedQuestion, subject: Set[str], entry: PoolEntry) -> bool:
     text = entry["record"]["text"]
     anywhere = wanted is AskedProperty.CLOCK or len(text) > LONGEST_TELLING
+    if wanted in _ATTRIBUTED and not subject.isdisjoint(stems(entry["record"].get("author") or "")):
+        own = (stems(word) or [word] for word in shared_words("own"))
+        told = frozenset(subject).union(*own)  # "my birthday", by whom is asked about
+        return any(_tells_of_in(wanted, question, told, part) for part in _PARTS.split(text))
     if anywhere or subject.isdisjoint(stems(text)):  # a pronoun stands for it
         return tells_anywhere(wanted, question, entry)
     return any(_tells_of_in(wanted, question, subject, part) for part in _PARTS.split(text))

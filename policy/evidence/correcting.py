@@ -8,7 +8,7 @@ then is not out of date. What somebody else said after a correction and merely c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -25,7 +25,7 @@ from recall_loop.policy.facts.corrections import (
 )
 from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.supersession import said_before
-from recall_loop.policy.facts.wording import asks_about_past, is_in_past_tense
+from recall_loop.policy.facts.wording import asks_about_past, is_in_past_tense, past_words
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -89,6 +89,7 @@ def order_corrections(
     question: AnalysedQuestion,
     moment: AskedMoment,
     rarity: Rarity,
+    holds_kind: Callable[[PoolEntry], bool] | None = None,
 ) -> list[RankedEntry]:
     """Return the entries with corrections above what they correct.
 
@@ -98,16 +99,17 @@ def order_corrections(
         question: the question.
         moment: the moment that it asks about.
         rarity: how rare a word is.
+        holds_kind: tells whether an entry has the kind of answer that is asked for; None where none is.
     """
     everything = {item.id: item for item in (*others, *ranked) if item.kind in _KINDS}
     asked = question_terms(question.text)
     known = [item for item in everything.values() if moment.until is None or _made_before(item, moment.until)]
     said = everything.values() if moment.past else known
     later = LaterStatements(
-        (item for item in said if not is_to_come(entry_created_at(item.entry), moment.now)), asked, rarity
+        (item for item in said if not is_to_come(entry_created_at(item.entry), moment.now)), asked, rarity, holds_kind
     )
     if moment.past:
-        return _older_first(ranked, everything, later, asked)
+        return _older_first(ranked, everything, later, asked - past_words(question.text))
     found = _corrections(ranked, everything, later)
     repeats = _repeated(ranked, everything, found)
     found |= {name: (found[of][0], replace(found[of][1], reason=_REPEATED)) for name, of in repeats.items()}

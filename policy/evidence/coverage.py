@@ -5,7 +5,8 @@ A request has facets: each name (weight 2), each noun phrase (1), each time (1.5
 question has names, that record's window must hold at least one of them (the anchor).
 
 - name: all its stems occur in the window, or are the author, subject or label; a name in code in any spelling;
-- phrase: two thirds of its stems, or their synonyms, occur in the window; a synonym of several words ("belongs to" for
+- phrase: two thirds of its stems, or their synonyms, occur in the window, if need be in English translations of words
+  of either ("Geburtstag" for "birthday"); a synonym of several words ("belongs to" for
   "owns") word by word, and one that tells it from the other side with its preposition at some distance ("bought the
   barn from" for "sold"), so that an asked relation is covered in whatever words it is told;
 - time: the record was made in that time, or its text names a time that overlaps it;
@@ -30,6 +31,7 @@ from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import Facet, PoolEntry
+from recall_loop.text.gloss.glosses import english_of, english_stems
 from recall_loop.text.names.identifiers import other_spellings, spelt_apart
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import says_when
@@ -86,7 +88,9 @@ def _facet(
         terms = _matter(text, terms, language)
     asked = (word for word in words(text) if stem(word, language) in terms) if kind == PHRASE else ()
     synonyms = {
-        term: sorted({*_alternatives(word, table, verbs.get(word)), *other_forms(term, language)})
+        term: sorted(
+            {*_alternatives(word, table, verbs.get(word)), *other_forms(term, language), *_translations(word, language)}
+        )
         for word, term in ((word, stem(word, language)) for word in asked)
     }
     return {
@@ -104,10 +108,18 @@ def _matter(phrase: str, terms: list[str], language: str) -> list[str]:
     return [term for term in terms if term not in going] or terms
 
 
-def synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:
-    """Return the stems of a term's one-word synonyms."""
+def synonym_stems(term: str, table: RelatedTermsTable | None, language: str = ENGLISH) -> list[str]:
+    """Return the stems of a term's one-word synonyms and, of another language than English, its translation."""
     single = (synonym for synonym in related_terms(term, table).synonyms if " " not in synonym)
-    return sorted({stem(word) for synonym in single for word in words(synonym)[:1]})
+    return sorted(
+        {stem(word) for synonym in single for word in words(synonym)[:1]}.union(_translations(term, language))
+    )
+
+
+def _translations(word: str, language: str) -> list[str]:
+    """Return the stem of a word's English translation, or of both parts as one of a compound's."""
+    english = stems(english_of(word, language) or "", ENGLISH)
+    return english if len(english) < 2 else [f" {' '.join(english)} "]
 
 
 def _alternatives(word: str, table: RelatedTermsTable | None, verb: str | None = None) -> list[str]:
@@ -171,11 +183,12 @@ class FacetMatcher:
     def __init__(self, facets: Sequence[Facet], question: AnalysedQuestion) -> None:
         """`facets` are those of the question."""
         times, language = question.times, question.language
+        spoken = sorted({language, ENGLISH})  # a name ends otherwise as a word of another language
         kinds = [(index, facet, facet["kind"]) for index, facet in enumerate(facets)]
         by_text = {time.text: time for time in reversed(times)}
         names = [(index, facet) for index, facet, kind in kinds if kind == NAME]
         self._names = [(index, frozenset(facet["terms"])) for index, facet in names]
-        self._names += [(index, _terms(spelt_apart(facet["text"]), language)) for index, facet in names]
+        self._names += [(index, _terms(spelt_apart(facet["text"]), each)) for index, facet in names for each in spoken]
         self._phrases = [(index, facet) for index, facet, kind in kinds if kind == PHRASE]
         self._times = [(index, by_text.get(facet["text"])) for index, facet, kind in kinds if kind == TIME]
         self._answers = [(index, facet["text"]) for index, facet, kind in kinds if kind == ANSWER]
@@ -266,8 +279,8 @@ def entry_text(entry: PoolEntry) -> str:
 
 
 def entry_terms(entry: PoolEntry) -> frozenset[str]:
-    """Return the stems of a record's own text, author, subject and label."""
-    return _terms(entry_text(entry), entry["record"].get("language"))
+    """Return the stems of a record's own text, author, subject and label, and of the text's English translation."""
+    return _terms(entry_text(entry), entry["record"].get("language")) | english_stems(entry["record"]["text"])
 
 
 def entry_window_terms(entry: PoolEntry) -> frozenset[str]:

@@ -9,11 +9,13 @@ from datetime import datetime
 
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
+from recall_loop.policy.facts.change_words import shared_words
 from recall_loop.policy.facts.corrections import (
     ASKED_VALUE,
     LONGEST_NEWER,
     Correction,
     has_no_end,
+    has_unasked_subject,
     may_be_correction,
     relevant_statements,
     speaker_key,
@@ -39,6 +41,8 @@ RENEWAL_WEIGHTS = "renewal_weights.json"
 _MAX_SHARED = 4.0
 # Share of the longer statement's words, in the same order, from which two read alike.
 _ALIKE = 0.6
+# From so many common words a statement about the plain thing is told from one about a kind of it.
+_SEVERAL = 2
 # Whose something is: "my sister's dentist", "el dentista de Ana".
 _OWNED = re.compile(
     r"(?P<owner>\w+)['’]s (?P<thing>\w+)|(?P<thing_of>\w+) (?:von|van|de|da|do|di|del|du) (?P<owner_of>[A-ZÀ-Þ]\w+)"
@@ -55,6 +59,8 @@ class Matter:
         is_evidence: tells whether an entry may be evidence: what only asks the same again isn't.
         holds_kind: tells whether an entry has what that kind of question asks for.
         rarity: how rare a word is.
+        names: the stems of its names, if it asks for no time, number or property: what shares nothing else with a
+            statement tells something else of whoever has the name.
     """
 
     terms: frozenset[str]
@@ -62,6 +68,7 @@ class Matter:
     is_evidence: Callable[[PoolEntry], bool]
     holds_kind: Callable[[PoolEntry], bool]
     rarity: Rarity
+    names: frozenset[str] = frozenset()
 
 
 def find_renewal(ranked: Sequence[RankedEntry], matter: Matter) -> RankedEntry | None:
@@ -92,15 +99,17 @@ def renewal_features(
     older = _Contents(first)
     for at, item in may:
         newer = _Contents(item)
-        common = _shared(older, newer, matter) or not matter.terms.isdisjoint(newer.words | newer.topics)
-        if common and not _is_about_another(older, newer, matter):
+        common = (_shared(older, newer, matter) | (matter.terms & (newer.words | newer.topics))) - matter.names
+        earlier = (each for each in ranked[1:RENEWAL_DEPTH] if _day(each) < _day(item))
+        plain = is_of_plain_thing(_stems_of(older.statements), item, earlier, matter.terms)
+        if common and not (plain or _is_about_another(older, newer, matter)):
             yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter)}
 
 
 def _similarities(first: RankedEntry, later: RankedEntry) -> dict[str, float]:
     return {
         "similarity": first.entry["similarity"],
-        "similarity_later": later.entry["similarity"],
+        "similarity_later": later.similarity,  # its own, not that of another entry which it corrects
         "score_gap": later.score - first.score,
         "by_user": float(first.entry["record"].get("role") == Role.USER),
     }
@@ -117,12 +126,35 @@ def _contents(older: _Contents, newer: _Contents, matter: Matter) -> dict[str, f
     }
 
 
+def is_of_plain_thing(
+    older: frozenset[str], newer: RankedEntry, earlier: Iterable[RankedEntry], asked: frozenset[str]
+) -> bool:
+    """Tell whether a later text is about the plain thing, and an older one about a kind of it that is asked for.
+
+    It is if another earlier text has all the asked words that both have, and not those that only the older one has:
+    "the guest wifi password is A", "our wifi, password B", "I changed the wifi password".
+    """
+    told = older & asked
+    shared = told & _stems_of(_read(newer))
+    if len(shared) < _SEVERAL or shared == told:
+        return False
+    return any(_stems_of(_read(item)) & told == shared for item in earlier)
+
+
+def _stems_of(statements: Iterable[Statement]) -> frozenset[str]:
+    return frozenset[str]().union(*(each.stems for each in statements))
+
+
+def _read(item: RankedEntry) -> Sequence[Statement]:
+    return read_statements(item.entry["record"]["text"][:LONGEST_NEWER])
+
+
 class _Contents:
     """The words, topics and numbers of an entry's statements."""
 
     def __init__(self, item: RankedEntry) -> None:
         self.entry = item.entry
-        self.statements = read_statements(self.entry["record"]["text"][:LONGEST_NEWER])
+        self.statements = _read(item)
         self.words = frozenset[str]().union(*(each.terms - each.topics for each in self.statements))
         self.topics = frozenset[str]().union(*(each.topics for each in self.statements))
         self.numbers = frozenset[str]().union(*(each.numbers for each in self.statements))
@@ -136,12 +168,33 @@ def _shared(older: _Contents, newer: _Contents, matter: Matter) -> frozenset[str
 def _is_about_another(older: _Contents, newer: _Contents, matter: Matter) -> bool:
     """Tell whether the newer text says the same of another thing: "Rufus gets 20 g", "Mina gets 35 g"."""
     asked = frozenset(term.removeprefix(ASKED_VALUE) for term in matter.terms)
-    return _is_anothers(older, newer, asked) or any(
-        not same_owner(first, second) or (_read_alike(first, second) and not same_matter(first, second, asked))
-        for first in older.statements
-        for second in newer.statements
-        if not first.terms.isdisjoint(second.terms)
+    return (
+        _is_anothers(older, newer, asked)
+        or _names_another(older, newer, matter)
+        or any(
+            not same_owner(first, second)
+            or has_unasked_subject(first, second, matter.terms)
+            or (_read_alike(first, second) and not same_matter(first, second, asked))
+            for first in older.statements
+            for second in newer.statements
+            if not first.terms.isdisjoint(second.terms)
+        )
     )
+
+
+def _names_another(older: _Contents, newer: _Contents, matter: Matter) -> bool:
+    """Tell whether only the older text has the name that is asked for, and the newer one another in its place.
+
+    So "Father Odo is now called Anselm" doesn't renew "Nim is Brannoc's daughter" where Nim's father is asked for; "she
+    moved to Paris" may renew "Ann lives in Rome".
+    """
+    before, after = ([token for each in one.statements for token in each.tokens] for one in (older, newer))
+    asked = {term.removeprefix(ASKED_VALUE) for term in matter.terms if term.startswith(ASKED_VALUE)}
+    if asked.isdisjoint(before) or not asked.isdisjoint(after):
+        return False
+    others = frozenset[str]().union(*(each.names for each in newer.statements)).difference(before)
+    pronouns = shared_words("continuing")
+    return next((token in others for token in after if token in others or token in pronouns), False)
 
 
 def _is_anothers(older: _Contents, newer: _Contents, asked: frozenset[str]) -> bool:
@@ -191,11 +244,18 @@ def _day(item: RankedEntry) -> str:
 class LaterStatements:
     """What may correct something, by speaker: what the same speaker said later, or else somebody else.
 
-    Somebody else is only heard within the conversation, and where the same speaker corrects nothing.
+    Somebody else is only heard within the conversation, and where the same speaker corrects nothing. What only says how
+    something is now corrects nothing that alone `holds_kind` of answer: "the brace is in now" no next appointment.
     """
 
-    def __init__(self, items: Iterable[RankedEntry], asked: frozenset[str], rarity: Rarity) -> None:
-        self._asked, self._rarity = asked, rarity
+    def __init__(
+        self,
+        items: Iterable[RankedEntry],
+        asked: frozenset[str],
+        rarity: Rarity,
+        holds_kind: Callable[[PoolEntry], bool] | None = None,
+    ) -> None:
+        self._asked, self._rarity, self._holds_kind = asked, rarity, holds_kind
         self._said: dict[tuple[object, ...], list[tuple[tuple[datetime, int], RankedEntry]]] = {}
         for item in items:
             record = item.entry["record"]
@@ -222,6 +282,13 @@ class LaterStatements:
         ]
         return self._surest(item, stated, others, correction_by_another)
 
+    def _is_of_plain_thing(self, older: Sequence[Statement], newer: RankedEntry, moment: tuple[datetime, int]) -> bool:
+        earlier = (item for told in self._said.values() for said, item in told if said < moment)
+        return is_of_plain_thing(_stems_of(older), newer, earlier, self._asked)
+
+    def _lacks_kind(self, older: PoolEntry, newer: PoolEntry) -> bool:
+        return self._holds_kind is not None and self._holds_kind(older) and not self._holds_kind(newer)
+
     def _surest(
         self,
         item: RankedEntry,
@@ -235,7 +302,9 @@ class LaterStatements:
             if moment < said:
                 newer = other.entry["record"]
                 correction = correct(stated, first_person_text(newer), self._asked, self._rarity)
-                if correction is not None:
+                if correction is None or self._is_of_plain_thing(stated, other, said):
+                    continue
+                if not (correction.only_now and self._lacks_kind(item.entry, other.entry)):
                     sure.append((correction.margin, newer["created_at"], other.id, correction))
         best = max(sure, key=lambda each: each[:3], default=None)
         return None if best is None else (best[2], best[3])

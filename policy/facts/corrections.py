@@ -22,6 +22,7 @@ from recall_loop.policy.facts.rarity import Rarity, affects_same_property
 from recall_loop.policy.facts.statement_similarity import (
     MAX_WORDS,
     PLAIN_WORDS,
+    beginning,
     has_frame,
     pair_features,
     same_label,
@@ -48,6 +49,7 @@ LONGEST_OLDER, LONGEST_NEWER = 2000, 800
 """Characters of the texts that are compared at all."""
 # Log-odds above the threshold of a statement that denies the older one's value.
 _DENIED = 2.0
+_ONLY_NOW = {"now"}
 _SPEAKER_FIELDS = ("kind", "role", "user_id", "agent_id")
 _SUBJECT_WORDS, _SHORT = 3, 3
 # A single letter is mostly a unit: 20p and 22p have nothing in common.
@@ -58,10 +60,17 @@ ASKED_VALUE = "#"
 
 @dataclass(frozen=True)
 class Correction:
-    """A decision that one statement corrects another: its log-odds above the threshold, and the reason in words."""
+    """A decision that one statement corrects another.
+
+    Attributes:
+        margin: its log-odds above the threshold.
+        reason: the reason in words.
+        only_now: whether the later one says nothing but how something is now.
+    """
 
     margin: float
     reason: str
+    only_now: bool = False
 
 
 def surest_correction(
@@ -83,7 +92,7 @@ def surest_correction(
             margin = _margin(first, second, question, rarity)
             surer = margin > (best.margin if best else 0.0)
             if surer and (denies_value(first, second) or affects_same_property(first, second, question, rarity)):
-                best = Correction(round(margin, 6), _reason(first, second))
+                best = Correction(round(margin, 6), _reason(first, second), second.marks == _ONLY_NOW)
     return best
 
 
@@ -105,6 +114,8 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
     """
     if not (same_thing(older, newer, question) and same_person(older, newer, question)):
         return False
+    if has_unasked_subject(older, newer, question):
+        return False
     if denies_value(older, newer):
         return True
     if not same_label(older, newer):
@@ -113,6 +124,18 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
         same = same_owner(older, newer) and same_attribute(older, newer, question)
         return same and same_subject_matter(older, newer, question) and not changes_another(older, newer, question)
     return not _lacks_asked_value(older, newer, question) and _same_wording(older, newer, question)
+
+
+def has_unasked_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
+    """Tell whether both begin with somebody else than the one of the older statement who is asked about.
+
+    Asked for Lena's size, "Jonas has size 39, Lena 33" isn't corrected by "Jonas needs 41 now".
+    """
+    asked = {term.removeprefix(ASKED_VALUE) for term in question if term.startswith(ASKED_VALUE)}
+    if asked.isdisjoint(older.tokens) or not (asked | newer.names - {*older.tokens}).isdisjoint(newer.tokens):
+        return False  # "Ines lives in Cork", "Ines lives in Derry" gives another name for the asked one
+    subject = beginning(older)[0]
+    return subject == beginning(newer)[0] and subject not in question
 
 
 def _lacks_asked_value(older: Statement, newer: Statement, question: frozenset[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from functools import cached_property
 
 from recall_loop.policy.facts.wording import Statement
+from recall_loop.text.gloss.glosses import english_stems
 from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.verb_forms import event_stems
 
@@ -55,6 +56,8 @@ def affects_same_property(older: Statement, newer: Statement, question: frozense
     Volvo", but ends it, since that statement is about the speaker and not about the Volvo.
     """
     shared = older.terms & newer.terms
+    if older.language != newer.language:
+        shared |= _in_english(older) & _in_english(newer)
     if older.topics & newer.topics or not WITHOUT_BLANKS.isdisjoint((older.language, newer.language)):
         return True
     if len(shared & question) > 1 or not all(map(rarity.is_frequent, shared)) or _go_on_alike(older, newer, shared):
@@ -68,6 +71,10 @@ def affects_same_property(older: Statement, newer: Statement, question: frozense
         return True
     ends = not _ENDS.isdisjoint(newer.marks) and shared.isdisjoint(older.opening)
     return ends and (newer.speaks or newer.acting & newer.terms <= shared)
+
+
+def _in_english(statement: Statement) -> frozenset[str]:
+    return english_stems(statement.text) or statement.terms - statement.topics
 
 
 def _go_on_alike(older: Statement, newer: Statement, shared: Set[str]) -> bool:

@@ -284,9 +284,15 @@ def is_in_past_tense(question: str) -> bool:
     return not shared_words("past_tense").isdisjoint(WORD.findall(fold(question)))
 
 
-@lru_cache(maxsize=1024)
 def asks_about_past(question: str) -> bool:
     """Tell whether a question asks how things used to be ("before", "used to", "originally")."""
+    return bool(past_words(question))
+
+
+@lru_cache(maxsize=1024)
+def past_words(question: str) -> frozenset[str]:
+    """Return the stems of the words by which a question asks how things used to be; none where it doesn't."""
     folded = fold(question)
     language = language_of(question, folded)
-    return bool(past_pattern(language).search(folded))
+    found = past_pattern(language).finditer(folded)
+    return frozenset(term_of(word, language) for match in found for word in WORD.findall(match[0]) or [match[0]])

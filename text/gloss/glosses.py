@@ -13,9 +13,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, GERMAN, stop_words
+from recall_loop.text.words.languages import CHINESE, ENGLISH, GERMAN, stop_words
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import text_language, words_in_order
+from recall_loop.text.words.tokens import stems, text_language, words_in_order
 
 GLOSSED_LANGUAGES = frozenset({"de", "es", "fr", "ru", "zh"})
 """The languages with a word list (ISO 639-1)."""
@@ -53,6 +53,12 @@ def in_english(text: str) -> str | None:
     known, stop = _glosses(language), stop_words(language)
     found = [word for word in words_in_order(text) if word in known.forms or word not in stop]
     return " ".join(gloss for word in found for gloss in _english(word, language, known)) or None
+
+
+@lru_cache(maxsize=8192)
+def english_stems(text: str) -> frozenset[str]:
+    """Return the stems of a text's English translation; none for a text of no glossed language."""
+    return frozenset(stems(in_english(text) or "", ENGLISH))
 
 
 @lru_cache(maxsize=4096)

@@ -243,3 +243,18 @@ def test_a_label_is_the_first_entity_of_its_entry():
         "Blue Horse",
         "Paul Weber",
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("When is the birthday of Lena?", "Lena hat am 14. Mai Geburtstag."),
+        ("Wann hat Lena Geburtstag?", "The birthday of Lena is on 14 May."),
+        ("¿Dónde está la llave de Lena?", "Lena's key is in the drawer."),
+        ("Where is the key of Lena?", "La clé de Léna est chez Lena, dans le tiroir."),
+    ],
+)
+def test_a_word_is_told_in_another_language(asked: str, told: str) -> None:
+    """Proves: STOP-5, OPEN-4."""
+    assert covered(asked, entry(told, created_at="2024-05-01T09:00:00Z")).score == 1.0
+    assert covered(asked, entry("Lena swims.", created_at="2024-05-01T09:00:00Z")).score < 1.0

@@ -55,6 +55,16 @@ def test_what_somebody_else_said_is_told_from_what_the_named_one_said():
         assert mine[name] > 0.0 > theirs[name], name
 
 
+def test_what_somebody_says_of_the_named_one_is_of_that_one():
+    """Proves: CONF-4."""
+    mine = "I have seen Tove's yellow boat moored behind the mill."
+    told = confidence_signals(facts((mine, 0.9, "Ruben"), ("Fine weather today.", 0.3, "Tove")), BOAT, 1.0)
+    hail = "Hey Tove, a yellow boat is moored behind the mill."
+    addressed = confidence_signals(facts((hail, 0.9, "Ruben"), ("Fine weather today.", 0.3, "Tove")), BOAT, 1.0)
+    assert told["named_first"] == 1.0 and addressed["named_first"] == 0.0
+    assert told["named_told"] > 0.0 > addressed["named_told"]
+
+
 def test_a_question_without_names_has_no_attribution():
     """Proves: CONF-4."""
     found = confidence_signals(facts((TEXT, 0.9, "Ruben")), question("where is the yellow boat moored?"), 1.0)

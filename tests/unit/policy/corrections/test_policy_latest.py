@@ -8,6 +8,8 @@ from recall_loop import Memory
 
 NOISE = ["The kitchen lamp flickers again.", "We had soup for lunch.", "My neighbour plays the drums at night."]
 
+OFTEN = ["sings well", "likes rice", "has new boots", "reads a lot", "lost a tooth", "swims fast"]
+
 
 def ids_of(told, question, noise=NOISE):
     """Return the ids of what is recalled among other messages; statements are (day of March, role, text)."""
@@ -101,3 +103,69 @@ def test_what_somebody_says_of_a_document_doesnt_go_before_it():
             memory.store.upsert([{**record, "created_at": f"2024-03-{day:02}T09:00:00Z"}])
         facts = memory.recall("When is an order paid by the refund policy?").facts
     assert facts[0].id == "policy"
+
+
+def test_a_change_of_the_plain_thing_leaves_the_kind_of_it_that_is_asked_for_first():
+    """Proves: LIVE-4."""
+    told = [
+        (1, "user", "Our door has a keypad, the code is 9026."),
+        (2, "user", "The garage door code is 4417."),
+        (20, "user", "I changed the door code to 3358 after the burglary."),
+    ]
+    assert ids_of(told, "What's the garage door code?")[0] == "2"
+    assert ids_of(told, "What's the door code?")[0] == "20"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "question", "first"),
+    [
+        (
+            "Mira is the girl who keeps bees, Aldo's daughter.",
+            "The pastor is called Pater Quirin.",
+            "Mira's father?",
+            "1",
+        ),
+        ("Mira lives in Lund.", "Mira moved to Malmö last week.", "Where does Mira live?", "20"),
+    ],
+)
+def test_what_tells_of_somebody_else_renews_nothing(older, newer, question, first):
+    """Proves: LIVE-4."""
+    assert ids_of([(1, "user", older), (20, "user", newer)], question)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        (
+            "Ida gets a cast in June. Next check of her arm: 8 July at 13:15.",
+            "Ida has the cast on now and mustn't get it wet.",
+            "When is Ida's next check?",
+        ),
+        (
+            "Ida bekommt im Juni einen Gips. Nächste Kontrolle: 8. Juli um 13:15.",
+            "Ida hat jetzt den Gips, er darf nicht nass werden.",
+            "Wann ist die nächste Kontrolle von Ida?",
+        ),
+    ],
+)
+def test_what_only_says_how_it_is_now_takes_no_place_of_a_date(older, newer, question):
+    """Proves: LIVE-4."""
+    assert ids_of([(1, "user", older), (20, "user", newer)], question)[0] == "1"
+
+
+def test_a_moved_appointment_is_found_in_another_language():
+    """Proves: LIVE-4, OPEN-4."""
+    often = [(day, "user", f"Lena {what}.") for day, what in enumerate(OFTEN, 2)]
+    told = [
+        (1, "user", "Lena has a dentist appointment with Dr. Weiß on 4 April at 15:30."),
+        *often,
+        (20, "user", "Der Zahnarzttermin von Lena ist auf den 18. April um 16 Uhr verschoben."),
+    ]
+    assert ids_of(told, "When is Lena's dentist appointment?")[:2] == ["20", "1"]
+
+
+def test_a_change_of_one_of_two_who_are_named_changes_nothing_for_the_other():
+    """Proves: LIVE-4."""
+    told = [(1, "user", "Oskar has glove size 6 now, Mia 4."), (20, "user", "Oskar needs new gloves again, now 7!")]
+    assert ids_of(told, "What glove size does Mia have?")[0] == "1"
+    assert ids_of(told, "What glove size does Oskar have?")[0] == "20"
