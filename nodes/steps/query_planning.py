@@ -50,12 +50,14 @@ _log = logging.getLogger(__name__)
 def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: str) -> dict[str, Any]:
     """Return the state update with the next plan, and send it as an event."""
     ranked = run.ranked_entries(state)
+    bridges = _bridges(state, run, ranked)
     known = PlanningContext(
         question=run.question,
         ranked=ranked,
         outcomes=state["query_results"],
         used=state["strategies_used"],
-        bridges=_bridges(state, run, ranked),
+        bridges=bridges or (),
+        readable=bridges is not None,
         uncovered=state["uncovered"],
         refinement=_refinement(state, run) if origin == REFINE_ORIGIN else NO_REFINEMENT,
         member_words=_member_words(state, run, ranked),
@@ -101,8 +103,8 @@ def _corrected_question(run: RunContext) -> str | None:
     return likely_slips(asked, known)
 
 
-def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[PlannedQuery]:
-    """Return bridge queries, unless one record supports the whole question."""
+def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[PlannedQuery] | None:
+    """Return bridge queries, unless one record supports the whole question; None if the store can't be read."""
     if not ranked or state["single_coverage"] >= 1.0:
         return []
     candidates = bridge_candidates(run.question, ranked)
@@ -113,7 +115,7 @@ def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> lis
         frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
     except StoreError as error:  # the search that follows also fails: it retries, counts and reports it
         log_failure(_log, "no bridges", error)
-        return []
+        return None
     return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.selected_facts import select_facts
-from recall_loop.policy.confidence.asked_values import may_answer
+from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, may_answer
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
     RAW_SCORE,
@@ -19,7 +20,7 @@ from recall_loop.policy.confidence.confidence_score import (
     should_abstain,
 )
 from recall_loop.policy.confidence.confidence_signals import SIGNAL_DEPTH, confidence_signals
-from recall_loop.policy.confidence.unanswered import Moment, last_unanswered, was_unanswered
+from recall_loop.policy.confidence.unanswered import NOTHING_UNANSWERED, Unanswered, find_unanswered
 from recall_loop.policy.evidence.coverage import compute_coverage
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.agent_state import AgentState
@@ -36,7 +37,7 @@ def measure_confidence(
 
     Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
     """
-    unanswered = {} if run.question.about_questions else last_unanswered(state["evidence_pool"].values())
+    unanswered = _find_unanswered(state, run)
     ranked = _evidence(ranked, run, unanswered)
     parts = confidence_components(
         ConfidenceInputs(
@@ -73,9 +74,14 @@ def measure_confidence(
     return figures, abstains
 
 
-def _evidence(
-    ranked: Sequence[RankedEntry], run: RunContext, unanswered: Mapping[str | None, Moment]
-) -> list[RankedEntry]:
+def _find_unanswered(state: AgentState, run: RunContext) -> Unanswered:
+    if run.question.about_questions:
+        return NOTHING_UNANSWERED
+    holds_kind = partial(holds_asked_kind, run.question) if asks_for_kind(run.question) else None
+    return find_unanswered(state["evidence_pool"].values(), holds_kind)
+
+
+def _evidence(ranked: Sequence[RankedEntry], run: RunContext, unanswered: Unanswered) -> list[RankedEntry]:
     """Return the facts that state a possible answer, reduced to that; nothing else raises the confidence (LIVE-2).
 
     A record found by an event in somebody else's life counts for less: "my sister moved" doesn't answer where I live.
@@ -83,7 +89,7 @@ def _evidence(
     """
     of_another = {item.id for item in ranked if run.is_about_another(item.entry)}
     stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
-    stating = [item for item in stating if not was_unanswered(item.entry, unanswered)]
+    stating = [item for item in stating if not unanswered.includes(item.entry)]
     told = may_answer(run.question, stating, of_another)
     return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
 

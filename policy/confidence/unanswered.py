@@ -6,16 +6,18 @@ same question in May; what was said since may be one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from recall_loop.policy.facts.supersession import said_at
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
+from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.speech_acts import find_speech_acts, speech_acts
 
 Moment = tuple[datetime, int]
+Predicate = Callable[[PoolEntry], bool]
 
 # Minimum mean token match and similarity for two questions to be the same, measured on questions asked again in other
 # words, against other questions of the same conversations.
@@ -28,30 +30,50 @@ _SAID = (ContentType.MESSAGE, ContentType.FACT)
 _PLACE = ("user_id", "agent_id", "conversation_id", "session")
 
 
-def last_unanswered(entries: Iterable[PoolEntry]) -> dict[str | None, Moment]:
-    """Return for each user when they last asked the same and were told that it isn't known.
+@dataclass(frozen=True)
+class Unanswered:
+    """When each user last asked the same and got no answer, and the keys of the replies that gave none."""
+
+    moments: dict[str | None, Moment]
+    replies: frozenset[str]
+
+    def includes(self, entry: PoolEntry) -> bool:
+        """Tell whether a record gave no answer, or already existed then and matches only weakly.
+
+        An assistant may have replied without searching, so close matches stay.
+        """
+        record = entry["record"]
+        if entry["key"] in self.replies:
+            return True
+        moment = self.moments.get(record.get("user_id"))
+        if moment is None or record["kind"] not in _SAID or not _has_time(entry) or entry["similarity"] >= _PLAIN:
+            return False
+        return said_at(record) <= moment
+
+
+NOTHING_UNANSWERED = Unanswered({}, frozenset())
+
+
+def find_unanswered(entries: Iterable[PoolEntry], holds_kind: Predicate | None) -> Unanswered:
+    """Return when each user last asked the same and was told that it isn't known.
 
     The reply is the next message of the same conversation that the pool holds, within an hour.
+
+    Args:
+        entries: everything that was found.
+        holds_kind: tells whether a record has the kind of answer that is asked for; None = no kind is. "No name has
+            come up" tells none, in whatever words.
     """
     messages = [each for each in entries if each["record"]["kind"] == ContentType.MESSAGE and _has_time(each)]
-    found: dict[str | None, Moment] = {}
+    moments: dict[str | None, Moment] = {}
+    replies: set[str] = set()
     for question in filter(_asks_the_same, messages):
         user, moment = question["record"].get("user_id"), said_at(question["record"])
-        if _is_refusal(_reply_to(question, messages)):
-            found[user] = max(moment, found.get(user, moment))
-    return found
-
-
-def was_unanswered(entry: PoolEntry, moments: Mapping[str | None, Moment]) -> bool:
-    """Tell whether a message or fact already existed when its user last got no answer, and matches only weakly.
-
-    `moments` are from `last_unanswered`. An assistant may have replied without searching, so close matches stay.
-    """
-    record = entry["record"]
-    moment = moments.get(record.get("user_id"))
-    if moment is None or record["kind"] not in _SAID or not _has_time(entry) or entry["similarity"] >= _PLAIN:
-        return False
-    return said_at(record) <= moment
+        reply = _reply_to(question, messages)
+        if reply is not None and _is_refusal(reply, holds_kind):
+            moments[user] = max(moment, moments.get(user, moment))
+            replies.add(reply["key"])
+    return Unanswered(moments, frozenset(replies))
 
 
 def _has_time(entry: PoolEntry) -> bool:
@@ -64,18 +86,20 @@ def _asks_the_same(entry: PoolEntry) -> bool:
     return close and record.get("role") == Role.USER and SpeechAct.QUESTION in speech_acts(record["text"], Role.USER)
 
 
-def _reply_to(question: PoolEntry, messages: Iterable[PoolEntry]) -> dict[str, Any] | None:
+def _reply_to(question: PoolEntry, messages: Iterable[PoolEntry]) -> PoolEntry | None:
     record = question["record"]
     moment = said_at(record)
-    later = (each["record"] for each in messages if said_at(each["record"]) > moment)
-    near = [each for each in later if all(each.get(name) == record.get(name) for name in _PLACE)]
-    reply = min(near, key=said_at, default=None)
-    return reply if reply is not None and said_at(reply)[0] - moment[0] <= _REPLY_WITHIN else None
+    later = (each for each in messages if said_at(each["record"]) > moment)
+    near = [each for each in later if all(each["record"].get(name) == record.get(name) for name in _PLACE)]
+    reply = min(near, key=lambda each: said_at(each["record"]), default=None)
+    in_time = reply is not None and said_at(reply["record"])[0] - moment[0] <= _REPLY_WITHIN
+    return reply if in_time and reply is not None and reply["record"].get("role") == Role.ASSISTANT else None
 
 
-def _is_refusal(reply: dict[str, Any] | None) -> bool:
-    """Tell whether a reply begins by saying that there is no answer."""
-    if reply is None or reply.get("role") != Role.ASSISTANT:
-        return False
-    acts = find_speech_acts(reply["text"], Role.ASSISTANT)
-    return bool(acts) and acts[0].act is SpeechAct.NON_ANSWER
+def _is_refusal(reply: PoolEntry, holds_kind: Predicate | None) -> bool:
+    """Tell whether a reply begins by saying that there is no answer, or is negated and has nothing of the asked kind."""
+    text = reply["record"]["text"]
+    acts = find_speech_acts(text, Role.ASSISTANT)
+    if acts and acts[0].act is SpeechAct.NON_ANSWER:
+        return True
+    return holds_kind is not None and is_negated(text) and not holds_kind({**reply, "window": text})

@@ -64,7 +64,7 @@ class PlanningContext:
     """The inputs of planning (LOOP-3): everything tried with its yield, and everything found, best first.
 
     `refinement` has the changes of a refinement (LOOP-6), `member_words` the words in memory for members of the asked
-    kind (PIECES-1).
+    kind (PIECES-1). `readable` is false if the store couldn't be read for bridges: there may be some.
     """
 
     question: AnalysedQuestion
@@ -75,6 +75,7 @@ class PlanningContext:
     uncovered: Sequence[str] = ()
     refinement: Refinement = NO_REFINEMENT
     member_words: Sequence[str] = ()
+    readable: bool = True
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,9 @@ def plan_next(
     one. A refinement adds a query for each uncovered part of the question and feedback queries, and looks deeper; a
     first iteration takes the whole fallback set. The queries of a language model come last: they pass the same repeat
     filter, and take no room from the others.
+
+    Once something relevant was found, other wordings of the question find nothing more: they only fill up a round that
+    looks for something else, and without one nothing is left to search.
     """
     advice = advice or LlmAdvice()
     tool = tool_for(content_types).value
@@ -174,6 +178,8 @@ def plan_next(
         members = parts.members(known.question, known.ranked, known.member_words, longest, narrow=wider)
         refined = refined_queries(known.question, known.refinement, longest)
         chosen += repeats.keep([*refined, *members, *known.bridges], room)
+        if not chosen and _only_rewords(known, settings, advice):
+            most = 0
     strategy, rotated, offered = _next_strategy(known, settings, repeats, most - len(chosen), advice.strategy, parts)
     chosen += rotated
     generated = len(known.bridges) + offered + len(advice.queries)
@@ -195,6 +201,12 @@ def plan_next(
     return PlanningResult(plan, generated, tuple(repeats.dropped), len(advised))
 
 
+def _only_rewords(known: PlanningContext, settings: Settings, advice: LlmAdvice) -> bool:
+    """Tell whether a further round would only ask for what was found in other words; a model may still want one."""
+    found = any(entry["similarity"] >= settings.novelty_min_similarity for entry in known.ranked)
+    return known.readable and found and not advice.queries and advice.strategy is None
+
+
 def _next_strategy(
     known: PlanningContext,
     settings: Settings,
@@ -213,7 +225,7 @@ def _next_strategy(
     if wanted is not None and not first:
         order = list(dict.fromkeys([wanted, *order]))
     offered = 0
-    for strategy in (each for each in order if each in parts.strategies):
+    for strategy in (each for each in order if each in parts.strategies and room > 0):
         queries = strategy_queries(strategy, known.question, known.ranked, most, longest, parts.direct)
         offered += len(queries)
         kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, room))

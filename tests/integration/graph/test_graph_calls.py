@@ -280,7 +280,7 @@ def test_each_iteration_happens_once(world):
         routes |= {event["route"] for event in events if event["type"] == "novelty"}
         spelled = valley_request(question) | {"reference_time": "2024-07-01T00:00:00Z"}
         check_order(list(graph.stream(spelled, stream_mode="custom")))
-    assert {"continue", "stop"} <= routes
+    assert "continue" in routes
 
 
 def test_a_process_with_other_hash_seeds_gives_the_same_bytes(tmp_path: Path):

@@ -14,6 +14,7 @@ from recall_loop.policy.planning.refinement import likely_slips, may_be_misspelt
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
     REFINE_ORIGIN,
+    LlmAdvice,
     PlanningContext,
     QueryFingerprinter,
     plan_next,
@@ -58,13 +59,16 @@ def tried(*queries, **fields):
     return {query: outcome(query, **fields) for query in queries}
 
 
-def entries(*texts, **fields):
+FAINT = 0.1
+
+
+def entries(*texts, similarity=0.8, **fields):
     """Return pool entries of facts with these texts."""
     records = [
         RECORD_ADAPTER.validate_python({"id": f"f{at}", "kind": "fact", "text": text, **fields})
         for at, text in enumerate(texts)
     ]
-    hits = [SearchHit(record=record, similarity=0.8, score=0.8) for record in records]
+    hits = [SearchHit(record=record, similarity=similarity, score=similarity) for record in records]
     return list(merge_hits({}, [QueryHits(make_query("q", QuerySource.PHRASE), hits)], 1, frozenset()).pool.values())
 
 
@@ -233,7 +237,7 @@ LONG = " ".join(f"engineer{at} repair bicycle{at}" for at in range(60))
 def test_no_planned_query_is_longer_than_allowed(origin, used, text):
     """Proves: QUERY-2."""
     strategies = [strategy.value for strategy in list(Strategy)[:used]]
-    seen = known(text, entries(MET, MET_AGAIN), tried("something else"), strategies)
+    seen = known(text, entries(MET, MET_AGAIN, similarity=FAINT), tried("something else"), strategies)
     made = plan(seen, origin, fallback_max_length=60).plan["queries"]
     assert made
     assert max(len(query["text"]) for query in made) <= 60
@@ -278,10 +282,28 @@ def test_bridges_come_first_and_leave_room_for_the_next_strategy():
     assert any(query["source"] == QuerySource.SYNONYM for query in found["queries"])
 
 
+def test_other_wordings_make_no_round_of_their_own_once_something_relevant_was_found():
+    """They fill up a round that has bridges, and a model may want them. Proves: STOP-2, LOOP-7, COST-1."""
+    outcomes = tried(*(query["text"] for query in plan(known()).plan["queries"]))
+    found, faint = entries(MET), entries(MET, similarity=FAINT)
+    bridges = [make_query("red bicycle Aylesbury", QuerySource.FEEDBACK)]
+    for origin in (PLAN_ORIGIN, REFINE_ORIGIN):
+        assert plan(known(ranked=found, outcomes=outcomes, used=["direct"]), origin).plan["queries"] == []
+        assert plan(known(ranked=faint, outcomes=outcomes, used=["direct"]), origin).plan["queries"]
+        filled = plan(known(ranked=found, outcomes=outcomes, used=["direct"], bridges=bridges), origin).plan["queries"]
+        assert filled[0]["text"] == bridges[0]["text"]
+        assert len(filled) > 1
+    seen = known(ranked=found, outcomes=outcomes, used=["direct"])
+    advice = LlmAdvice(strategy=Strategy.BROADER)
+    wanted = plan_next(seen, DEFAULT_CONTENT_TYPES, Settings(), REFINE_ORIGIN, advice=advice).plan
+    assert wanted["strategy"] == "broader"
+    assert wanted["queries"]
+
+
 @pytest.mark.parametrize("results", [0, 3])
 def test_no_plan_repeats_a_query_and_the_plans_end(results):
     """Rotates through everything there is to ask. Proves: LOOP-3, LOOP-4, LOOP-7, STOP-2."""
-    ranked = entries(MET, created_at="2024-01-05T00:00:00Z")
+    ranked = entries(MET, created_at="2024-01-05T00:00:00Z", similarity=FAINT)
     outcomes, used, keys = {}, [], []
     for _ in range(40):
         found = plan(known(ranked=ranked, outcomes=outcomes, used=used)).plan
@@ -312,7 +334,8 @@ def test_a_failed_call_is_planned_again():
 
 def test_a_refinement_looks_deeper_and_asks_with_what_was_found():
     """Proves: LOOP-6, QUERY-4."""
-    ranked = entries("Ruth tunes her cello in the workshop.", "The workshop for cello players opened.")
+    told = ("Ruth tunes her cello in the workshop.", "The workshop for cello players opened.")
+    ranked = entries(*told, similarity=FAINT)
     seen = known("What is the hobby of Ruth?", ranked, tried("something else"), ["direct"])
     direct, refined = plan(seen).plan, plan(seen, REFINE_ORIGIN).plan
     assert refined["origin"] == REFINE_ORIGIN
