@@ -90,12 +90,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequest:
-    """Return the request that the options describe.
-
-    Raises:
-        InvalidInputError: names the option's field, its value and what is allowed.
-        OSError: the file of messages can't be read.
-    """
+    """Return the request that the options describe."""
     from recall_loop.cli.core.common import argument_text, model_from, scope_from
     from recall_loop.state.errors import NOTHING, InvalidInputError
     from recall_loop.state.request import RetrieveRequest
@@ -116,12 +111,7 @@ def _build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequ
 
 
 def _read_messages(path: Path) -> list[Any]:
-    """Return the messages of a file: a JSON list, an object with `messages`, or one object a line.
-
-    Raises:
-        InvalidInputError: the file is not JSON of that shape.
-        OSError: it can't be read.
-    """
+    """Return the messages of a file: a JSON list, an object with `messages`, or one object a line."""
     from recall_loop.state.errors import InvalidInputError
 
     try:

@@ -129,8 +129,8 @@ class ParentKeys:
     def parse(cls, inputs: KeyNames | None, outputs: KeyNames | None, *, with_message: bool) -> ParentKeys:
         """Return the maps that `build_graph` was asked for; a collection of names maps each to itself.
 
-        Raises:
-            InvalidInputError: a name that the graph doesn't have, a key that is no text, or one that is used twice.
+        Raises `InvalidInputError` for a name that the graph doesn't have, a key that is no text, or one that is used
+        twice.
         """
         read = {_MESSAGES: _MESSAGES} | _parse("inputs", inputs or {}, INPUTS)
         _check_unique("inputs", read)
@@ -155,10 +155,8 @@ class ParentKeys:
         """Return an input in the graph's own names.
 
         Of a parent's state only what `inputs` names is read. What is handed in by name (in a direct call, or in a
-        `Send`) is read under the graph's own names too.
-
-        Raises:
-            InvalidInputError: the value of a mapped key doesn't fit, or the parent has no such key; names it.
+        `Send`) is read under the graph's own names too. Where the value of a mapped key doesn't fit, or the parent has
+        no such key, `InvalidInputError` names it.
         """
         if given is None or isinstance(given, Command | _EnteredInput):
             return given
@@ -262,11 +260,7 @@ def _values(given: Any, names: Collection[str]) -> dict[str, Any]:
 
 
 def _checked(ours: str, theirs: str, value: Any) -> Any:
-    """Return the value of a parent's key if it fits the input.
-
-    Raises:
-        InvalidInputError: names the parent's key, its value and what is allowed.
-    """
+    """Return the value of a parent's key if it fits the input; errors name that key."""
     if ours == _MESSAGES:
         return _checked_messages(theirs, value)
     name = "id" if ours == "request_id" else ours

@@ -22,10 +22,7 @@ def parse_request(request: RequestInput) -> RetrieveRequest:
     """Return a validated request.
 
     Its messages may be objects of a chat framework, or mappings whose content is in parts. Where all are mappings with
-    text, each has the fields of a `ChatMessage` and no others.
-
-    Raises:
-        InvalidInputError: names the field, its value and what is allowed.
+    text, each has the fields of a `ChatMessage` and no others. An invalid field raises `InvalidInputError`.
     """
     if isinstance(request, RetrieveRequest):
         return request
@@ -39,11 +36,7 @@ def parse_request(request: RequestInput) -> RetrieveRequest:
 
 
 def request_of(question: QuestionInput, fields: Mapping[str, Any]) -> RetrieveRequest:
-    """Return the request of a question, of a message or of several, with further fields.
-
-    Raises:
-        InvalidInputError: names an invalid value, or a field that the request has too.
-    """
+    """Return the request of a question, of a message or of several, with fields that it doesn't have itself."""
     if isinstance(question, str):
         return parse_request({**fields, "messages": [{"content": question}]})
     if is_one_message(question):
@@ -65,9 +58,6 @@ def thread_fields(thread: Iterable[object]) -> Sequence[Mapping[str, Any]]:
     """Return the messages of a thread as a request takes them, without those that have no text.
 
     All of them if none of the user's has any: that is an error, which names it.
-
-    Raises:
-        InvalidInputError: one of them is no message.
     """
     told = [chat_fields(one, f"messages.{at}") for at, one in enumerate(thread) if not is_recall_block(one)]
     said = [one for one in told if str(one.get("content") or "").strip()]
@@ -76,11 +66,7 @@ def thread_fields(thread: Iterable[object]) -> Sequence[Mapping[str, Any]]:
 
 
 def chat_fields(given: object, where: str) -> Mapping[str, Any]:
-    """Return a message as a request takes it; those of other shapes by their role, text, name and time.
-
-    Raises:
-        InvalidInputError: it is no message.
-    """
+    """Return a message as a request takes it; those of other shapes by their role, text, name and time."""
     if isinstance(given, ChatMessage):
         return given.model_dump(exclude_unset=True)
     if isinstance(given, Mapping) and given.keys() <= _FIELDS and isinstance(given.get("content", ""), str):

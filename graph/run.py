@@ -162,11 +162,7 @@ def request_in_scope(
     conversation_id: str | None = None,
     tenant: str | None = None,
 ) -> RetrieveRequest:
-    """Return a validated request with the scope of flat arguments.
-
-    Raises:
-        InvalidInputError: a field is out of its range, or the request names another scope.
-    """
+    """Return a validated request with the scope of flat arguments; another scope of its own raises."""
     parsed = parse_request(request)
     named = {"user_id": user_id, "agent_id": agent_id, "conversation_id": conversation_id, "tenant": tenant}
     wanted = {name: value for name, value in named.items() if value is not None}
@@ -181,11 +177,7 @@ def request_in_scope(
 
 
 def check_searched(result: RetrieveResult) -> RetrieveResult:
-    """Return a result, for readers who see only its memories: they can't tell a failure from an empty memory.
-
-    Raises:
-        StoreUnavailableError: nothing could be searched.
-    """
+    """Return a result for readers who see its memories alone; raise `StoreUnavailableError` if nothing was searched."""
     if result.stop.reason is StopReason.TOOL_FAILURE and not result.facts:
         raise StoreUnavailableError("; ".join(result.warnings))
     return result

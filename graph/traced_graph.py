@@ -57,12 +57,9 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
 
     @wraps(CompiledStateGraph.as_tool)
     def as_tool(self, args_schema: type[BaseModel] | None = None, **options: Any) -> BaseTool:  # type: ignore[override]
-        """Return the graph as LangChain's tool of the inputs that are named; see LangChain's own.
+        """Return the graph as LangChain's tool of the inputs that are named, which must be some; see LangChain's own.
 
         LangChain would ask a model for every input, with none left out, whose memory is read among them.
-
-        Raises:
-            InvalidInputError: no inputs are named.
         """
         if args_schema is None and not options.get("arg_types"):
             allowed = "retrieve_tool(store, scope) instead, or the inputs that a model may fill in"

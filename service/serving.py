@@ -22,11 +22,7 @@ _HEALTHCHECK_SECONDS = 30
 
 
 def bind_socket(config: ServiceConfig) -> socket.socket:
-    """Return a socket that is bound to the service's address.
-
-    Raises:
-        InvalidInputError: the address can't be had.
-    """
+    """Return a socket that is bound to the service's address; raise `InvalidInputError` where it can't be had."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -43,11 +39,7 @@ def bind_socket(config: ServiceConfig) -> socket.socket:
 
 
 def check_workers(config: ServiceConfig, settings: Settings) -> None:
-    """Check that several workers can work.
-
-    Raises:
-        InvalidInputError: the store keeps its vectors in its own folder, or in memory; or only reads are wanted.
-    """
+    """Raise `InvalidInputError` where several workers can't work: a store in memory, in one folder, or only read."""
     from pathlib import Path
 
     from recall_loop.memory.store.chroma import chroma_server
@@ -68,11 +60,7 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
 
 
 def check_request_log(config: ServiceConfig) -> None:
-    """Check that the log of requests can be written, before anything is served.
-
-    Raises:
-        InvalidInputError: it can't.
-    """
+    """Raise `InvalidInputError` where the log of requests can't be written, before anything is served."""
     from recall_loop.service.core.request_log import RequestLog
 
     if config.request_log is None:
@@ -137,10 +125,7 @@ def _logging(settings: Settings) -> dict[str, Any]:
 def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
     """Serve until stopped; `announce` is called with the socket when it takes connections.
 
-    Raises:
-        InvalidInputError: a setting is not allowed, or doesn't fit another.
-        RecallError: the store or the keys can't be opened.
-        WriterStartError: as `run_workers`.
+    Raises `RecallError` where a setting isn't allowed, or the store or the keys can't be opened; else as `run_workers`.
     """
     check_workers(config, settings)
     check_request_log(config)

@@ -36,11 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
-    """Return the settings of the environment, overridden by the options whose `dest` is the name of a setting.
-
-    Raises:
-        InvalidInputError: a variable's value is not allowed.
-    """
+    """Return the settings of the environment, overridden by the options whose `dest` is the name of a setting."""
     given = given_fields(args, Settings.model_fields)
     settings = Settings(**given)
     if "llm_base_url" in given and settings.llm_model is None:
@@ -85,11 +81,7 @@ def warn_of_unknown_variables() -> None:
 
 
 def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:
-    """Return the part of memory that the options name; without any, all of the tenant's.
-
-    Raises:
-        InvalidInputError: an option's value is not allowed, or `--scope constellation` comes without `--agent`.
-    """
+    """Return the part of memory that the options name; without any, all of the tenant's."""
     fields = given_fields(args, ("agent_id", "user_id", "conversation_id"))
     if getattr(args, "scope", None) is not None:
         fields["mode"] = args.scope
@@ -97,11 +89,7 @@ def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:
 
 
 def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> _Model:
-    """Return a request model from the options whose `dest` is the name of a field or of a filter, and from `fields`.
-
-    Raises:
-        InvalidInputError: names the field, its value and what is allowed.
-    """
+    """Return a request model from the options whose `dest` is the name of a field or of a filter, and from `fields`."""
     names = Filters.model_fields.keys() - Scope.model_fields.keys() - model.model_fields.keys()
     given = given_fields(args, model.model_fields)
     if filters := read_filters(args.filter, given_fields(args, names)):
@@ -110,23 +98,14 @@ def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> 
 
 
 def store_path(settings: Settings) -> str | Path:
-    """Return the store's folder, or its address.
-
-    Raises:
-        InvalidInputError: neither an option nor the environment names one, or it is an address of something else.
-    """
+    """Return the store's folder, or its address; raise `InvalidInputError` where nothing names one."""
     if not settings.store_path:
         raise InvalidInputError("--store", NOTHING, f"{ALLOWED_PLACES}; or set RECALL_LOOP_STORE_PATH")
     return checked_place(settings.store_path, "--store")
 
 
 def open_store(settings: Settings, *, create: bool = False, read_only: bool = False) -> MemoryStore:
-    """Open the store with the embedder that the settings name.
-
-    Raises:
-        InvalidInputError: no path was given.
-        StoreError: it can't be opened.
-    """
+    """Open the store with the embedder that the settings name; raises as `store_path`, and `StoreError`."""
     from recall_loop.memory.store.store import MemoryStore  # loaded only when a command needs it
 
     return MemoryStore.from_settings(settings, store_path(settings), create=create, read_only=read_only)
@@ -150,11 +129,7 @@ def warn_of_empty_scope(store: MemoryStore, scope: Scope, filters: Filters | Non
 
 
 def check_readable(paths: Iterable[Path]) -> None:
-    """Raise if a file can't be read, before anything is written; a pipe isn't opened, which would use it up.
-
-    Raises:
-        OSError: a file can't be read.
-    """
+    """Raise `OSError` where a file can't be read, before anything is written; opening a pipe would use it up."""
     for path in paths:
         if not path.exists() or path.is_file() or path.is_dir():
             path.open("rb").close()
@@ -162,11 +137,7 @@ def check_readable(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def strict_input() -> Iterator[None]:
-    """Within the block, read standard input as strictly valid text, whatever the locale.
-
-    Raises:
-        InvalidInputError: the input isn't in its encoding, UTF-8 nearly everywhere.
-    """
+    """Within the block, read standard input as text, whatever the locale; other bytes raise `InvalidInputError`."""
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "strict":
         sys.stdin.reconfigure(errors="strict")  # else some locales replace bytes by lone surrogates
     try:
@@ -177,11 +148,7 @@ def strict_input() -> Iterator[None]:
 
 
 def argument_text(text: str) -> str:
-    """Return the text of an argument; for `-` standard input, without the line end that `echo` adds.
-
-    Raises:
-        InvalidInputError: the input isn't in its encoding.
-    """
+    """Return the text of an argument; for `-` standard input (`strict_input`), without the line end of `echo`."""
     if text != "-":
         return text
     with strict_input():
@@ -190,11 +157,7 @@ def argument_text(text: str) -> str:
 
 @contextmanager
 def atomic_output(path: Path | None) -> Iterator[IO[str]]:
-    """Yield stdout, or a file that appears under its name only when it is whole.
-
-    Raises:
-        InvalidInputError: the file exists.
-    """
+    """Yield stdout, or a file that appears under its name only when it is whole; one that exists is refused."""
     if path is None:
         yield sys.stdout
         return
@@ -227,11 +190,7 @@ class ProblemReport:
 
 
 def trajectory_of(store: MemoryStore, run_id: str, tenant: str) -> Record:
-    """Return a stored run.
-
-    Raises:
-        InvalidInputError: the tenant has no such run.
-    """
+    """Return a stored run; raise `InvalidInputError` where the tenant has no such run."""
     records = store.get([run_id], scope=Scope(tenant=tenant))
     if not records or records[0].kind is not ContentType.TRAJECTORY:
         raise InvalidInputError("ID", run_id, f"id of a trajectory of tenant {tenant!r}")

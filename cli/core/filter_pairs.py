@@ -23,8 +23,7 @@ _FORMS = (
 def read_filters(pairs: Sequence[str], filters: dict[str, Any]) -> dict[str, Any]:
     """Add `KEY=VALUE` pairs to filters; those of a filter that takes several values, and of attributes, add up.
 
-    Raises:
-        InvalidInputError: a pair is malformed, or a filter is given twice.
+    A malformed pair, and a filter that is given twice, raise `InvalidInputError`.
     """
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -38,11 +38,7 @@ _SHOWN_FIELDS = (
 
 
 def find_files(given: Sequence[Path], settings: Settings, rejects_path: Path | None) -> list[Path]:
-    """Return the files given, and in place of each folder those in it, each once.
-
-    Raises:
-        UnreadableFileError: no file is among them.
-    """
+    """Return the files given, in place of a folder those in it, each once; raise `UnreadableFileError` for none."""
     store = settings.store_path
     own = [rejects_path, *([Path(store)] if store and not is_address(store) else [])]
     without = {path.resolve() for path in own if path is not None}
@@ -61,13 +57,7 @@ class FileRun:
         self._problems = ProblemReport("skipped file")
 
     def readable(self, examine: Callable[[Path], object]) -> list[Path]:
-        """Return the files that `examine` lets pass.
-
-        Raises:
-            UnreadableFileError: the only file is of a kind that can't be read.
-            OSError: the only file can't be read.
-            InvalidInputError: none of several can be read.
-        """
+        """Return the files that `examine` lets pass; raise as `read_each`, or where none of several does."""
         passed = [path for path, _ in self.read_each(self._files, examine, "skipped")]
         if not passed:
             self._problems.close()
@@ -79,9 +69,8 @@ class FileRun:
     ) -> list[tuple[Path, _Read]]:
         """Return the result of `read` for each file; an unreadable one of several is reported, with the verdict.
 
-        Raises:
-            UnreadableFileError: the only file is of a kind that can't be read.
-            OSError: the only file can't be read, or another one, such as of rejected lines, can't be written.
+        Raises `UnreadableFileError` or `OSError` where the only file can't be read, or another one, such as of rejected
+        lines, can't be written.
         """
         made: list[tuple[Path, _Read]] = []
         for path in files:
@@ -113,12 +102,7 @@ def _is_about(error: UnreadableFileError | OSError, path: Path) -> bool:
 
 
 def show_preview(path: Path, format_name: str, owner: FileOwner) -> FilePreview:
-    """Print and return what ingest would do with a file.
-
-    Raises:
-        InvalidInputError: the whole file is of another kind.
-        OSError: it can't be read.
-    """
+    """Print and return what ingest would do with a file; raises as `preview_file`."""
     preview = preview_file(path, format_name, owner)
     screen = Screen()
     screen.line(f"{path}: detected as {preview.detected.words}")

@@ -42,11 +42,7 @@ def add_living_options(parser: Any) -> None:
 
 
 def check_living_options(args: argparse.Namespace) -> None:
-    """Reject options for scripted lives without --format living, and the others with it.
-
-    Raises:
-        InvalidInputError: names the option.
-    """
+    """Refuse options for scripted lives without --format living, and the others with it."""
     from recall_loop.state.errors import NOTHING, InvalidInputError
 
     living = args.format == LIVING

@@ -24,11 +24,7 @@ _MAX_RECORDS = 1000
 
 
 def run_command(line: str, conversation: Conversation, out: ConversationScreen | JsonLines) -> bool:
-    """Run a line that begins with a slash; return whether the conversation continues.
-
-    Raises:
-        InvalidInputError: there is no such command, or what follows it isn't allowed.
-    """
+    """Run a line that begins with a slash; return whether the conversation continues. Raises where it is no command."""
     name, _, rest = line.partition(" ")
     rest = rest.strip()
     if name in ("/memory", "/forget"):

@@ -56,12 +56,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Talk until the input ends, and return 0.
-
-    Raises:
-        InvalidInputError: an option isn't allowed, or, where lines are piped in, a line.
-        StoreError: the store can't be opened, read or written.
-    """
+    """Talk until the input ends, and return 0; where lines are piped in, one that isn't allowed raises."""
     from recall_loop.cli.core.common import open_store
     from recall_loop.cli.talk.conversation_turns import Conversation
     from recall_loop.cli.talk.turn_json import JsonLines
@@ -97,11 +92,7 @@ def _take(line: str, conversation: Conversation, out: ConversationScreen | JsonL
 
 
 def _options(args: argparse.Namespace, settings: Settings) -> ConversationOptions:
-    """Return what the options say, before a store is opened.
-
-    Raises:
-        InvalidInputError: an option's value isn't allowed, or there is no model to infer with.
-    """
+    """Return what the options say, before a store is opened."""
     from recall_loop.cli.talk.conversation_turns import ConversationOptions
     from recall_loop.state.errors import InvalidInputError, validate_model
 
@@ -114,11 +105,7 @@ def _options(args: argparse.Namespace, settings: Settings) -> ConversationOption
 
 
 def _lines(prompt: str) -> Iterator[str]:
-    """Yield the lines that say something, until the input ends or is interrupted while it is waited for.
-
-    Raises:
-        InvalidInputError: the input isn't in UTF-8.
-    """
+    """Yield the lines that say something, until the input ends or is interrupted while it is waited for."""
     from recall_loop.cli.core.common import strict_input
 
     if prompt:

@@ -122,12 +122,7 @@ class Conversation:
         return self.memory.store.count(Scope(**self._scope))
 
     def say(self, text: str) -> Turn:
-        """Recall for the text, reply, and write both.
-
-        Raises:
-            InvalidInputError: the text isn't allowed.
-            StoreError: the store can't be read or written.
-        """
+        """Recall for the text, reply, and write both."""
         at, acts = self._clock(), _acts(text, Role.USER)
         forgets = asks_to_forget(text) and SpeechAct.QUESTION not in acts
         result, events = self._recall(text, at, asks=not forgets and not _ASKING.isdisjoint(acts))

@@ -36,11 +36,7 @@ _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent", Role.TOOL: "tool", Role
 
 
 def show(args: argparse.Namespace, settings: Settings) -> int:
-    """Print a run; 0.
-
-    Raises:
-        InvalidInputError: there is no such run in scope.
-    """
+    """Print a run; 0."""
     with open_store(settings, read_only=True) as store:
         record = trajectory_of(store, args.id, settings.tenant)
     run = run_from_record(record)

@@ -57,11 +57,7 @@ def ablate(
     settings: Settings,
     progress: StageProgress | None = None,
 ) -> dict[str, Any]:
-    """Return the worth of each ingredient on one data set.
-
-    Raises:
-        InvalidInputError: an unknown ingredient, or see `recall_loop.evals.runs.runner.select_questions` and `ingest`.
-    """
+    """Return the worth of each ingredient on one data set; raises as `select_ingredients` and `run_evaluation`."""
     settings = settings.model_copy(update={"llm_model": None})
     return _Ablation(dataset, prompts_from_dataset(dataset, options), options, plan, settings, progress).run()
 

@@ -188,11 +188,7 @@ def _ranking() -> list[Ingredient]:
 
 
 def select_ingredients(names: Iterable[str] | None) -> list[Ingredient]:
-    """Return the ingredients of these names, all for None.
-
-    Raises:
-        InvalidInputError: an unknown name.
-    """
+    """Return the ingredients of these names, all for None; raise `InvalidInputError` for an unknown one."""
     known = ingredients()
     allowed = [each.name for each in known]
     wanted = allowed if names is None else list(names)

@@ -73,9 +73,7 @@ def examples_from_answers(answers: Iterable[ReplayRun], dataset: Dataset) -> lis
 def read_examples(path: Path) -> list[CalibrationExample]:
     """Read a file of `recall-loop eval --unscored --per-question`; its name is the set's if a line names none.
 
-    Raises:
-        InvalidInputError: a line is malformed, or lacks what confidence is computed from; names file, line and field.
-        OSError: the file can't be read.
+    A line that is malformed, or lacks what confidence is computed from, raises `InvalidInputError`.
     """
     return list(_examples(_lines(path), path.stem))
 

@@ -71,11 +71,7 @@ class CalibrationPlan:
 
 
 def calibrate(examples: Sequence[CalibrationExample], plan: CalibrationPlan) -> Calibration:
-    """Return the mapping fitted on all examples, with the figures that it had out of fold.
-
-    Raises:
-        InvalidInputError: there are too few groups, or all examples have the same outcome.
-    """
+    """Return the mapping fitted on all examples, with the figures that it had out of fold; raises as `fit_mapping`."""
     own = [example for example in examples if not example.cross_collection]
     everything = [*own, *(example for example in examples if example.cross_collection)]
     sample, wide = CalibrationSample(own, plan.balance), CalibrationSample(everything, plan.balance, "answerable")

@@ -139,12 +139,7 @@ _KINDS = {".svg": "svg", ".png": "png", ".html": "svg"}
 
 
 def check_plot(path: Path) -> None:
-    """Refuse a file that can't be drawn, before anything is fitted.
-
-    Raises:
-        InvalidInputError: another ending than .svg, .png or .html, a folder that isn't there, or matplotlib isn't
-            installed.
-    """
+    """Raise `InvalidInputError` where a file can't be drawn, before anything is fitted."""
     if path.suffix not in _KINDS:
         raise InvalidInputError("--plot", str(path), f"a file that ends in {', '.join(_KINDS)}")
     if not path.parent.is_dir():
@@ -153,11 +148,7 @@ def check_plot(path: Path) -> None:
 
 
 def draw_reliability(mapping: Calibration, path: Path) -> None:
-    """Write the diagram: for bins of equally many questions the mean score, and the share that came true out of fold.
-
-    Raises:
-        OSError: the file can't be written.
-    """
+    """Write the diagram: the mean score of bins of equally many questions, and the share that came true out of fold."""
     bins = {
         name: [{"score": part["score"], "complete": part["share"]} for part in mapping.figures["reliability"][name]]
         for name in ("before", "after")

@@ -129,11 +129,7 @@ class CalibrationSample:
         return replace(self, examples=[self.examples[at] for at in chosen])
 
     def folds(self, most: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Return pairs of index arrays to fit and to measure on; no group is in both.
-
-        Raises:
-            InvalidInputError: there are fewer than two groups.
-        """
+        """Return pairs of index arrays to fit and to measure on; no group is in both, and one alone is refused."""
         from sklearn.model_selection import GroupKFold
 
         groups = [example.group for example in self.examples]
@@ -159,8 +155,7 @@ class CalibrationSample:
 def fit_mapping(sample: CalibrationSample, kind: ModelSpec) -> Calibration:
     """Return the mapping fitted on a sample; its thresholds are still to be set.
 
-    Raises:
-        InvalidInputError: the event always or never occurred, so there is nothing to fit.
+    Where the event always or never occurred, there is nothing to fit, which raises `InvalidInputError`.
     """
     if not sample.has_both_outcomes:
         raise InvalidInputError(

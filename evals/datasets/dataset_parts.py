@@ -176,11 +176,7 @@ class Document:
         return [name for name in names if isinstance(name, str)]
 
     def record(self) -> Record:
-        """Return it as a record.
-
-        Raises:
-            InvalidInputError: names place and field.
-        """
+        """Return it as a record; raise `InvalidInputError`, which names place and field."""
         try:
             return self.make(self.fields)
         except InvalidInputError as error:
@@ -228,8 +224,7 @@ def distinct_documents(documents: Iterable[Document]) -> Iterator[Document]:
 def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str | None) -> Dataset:
     """Return the data set of a source. Without `kinds` it is the messages where there are any, else everything.
 
-    Raises:
-        InvalidInputError: `kinds` is unknown, or picks no document.
+    An unknown kind, and one that picks no document, raise `InvalidInputError`.
     """
     blanks: Counter[DocumentKind] = Counter()
     counts: dict[str, Counter[DocumentKind]] = {collection: Counter() for collection in source.collections}
@@ -262,11 +257,7 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
 
 
 def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) -> DocumentSelection:
-    """Return the kinds of this name; for None the messages where there are any, else everything.
-
-    Raises:
-        InvalidInputError: an unknown name.
-    """
+    """Return the kinds of this name, if there are such; for None the messages where there are any, else everything."""
     if kinds is None:
         return DocumentSelection.MESSAGES if messages else DocumentSelection.ALL
     try:

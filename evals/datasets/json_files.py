@@ -50,9 +50,7 @@ class JsonItem:
 def iter_lines(path: Path) -> Iterator[JsonItem]:
     """Yield the object of every line that isn't blank; its bytes begin with the blank lines before it.
 
-    Raises:
-        InvalidInputError: a line holds no JSON object.
-        OSError: the file can't be read.
+    A line that holds no JSON object raises `InvalidInputError`.
     """
     start = 0
     for line in raw_lines(path):
@@ -64,12 +62,7 @@ def iter_lines(path: Path) -> Iterator[JsonItem]:
 
 
 def iter_items(path: Path) -> Iterator[JsonItem]:
-    """Yield the objects of the list that a file holds.
-
-    Raises:
-        InvalidInputError: it holds none, or the list breaks off; names file and item.
-        OSError: the file can't be read.
-    """
+    """Yield the objects of the list that a file holds; raise `InvalidInputError` where it holds none, or breaks off."""
     with path.open("rb") as file:
         text = _JsonListScanner(path, file)
         if text.skip() != "[":
@@ -87,8 +80,7 @@ def iter_items(path: Path) -> Iterator[JsonItem]:
 def reread_items(items: Iterable[JsonItem]) -> Iterator[tuple[JsonItem, dict[str, Any]]]:
     """Yield objects again from their positions; a file is opened once for neighbouring items.
 
-    Raises:
-        InvalidInputError: a file has changed meanwhile.
+    A file that has changed meanwhile raises `InvalidInputError`.
     """
     for path, group in groupby(items, key=lambda item: item.path):
         with path.open("rb") as file:
@@ -104,12 +96,7 @@ def reread_items(items: Iterable[JsonItem]) -> Iterator[tuple[JsonItem, dict[str
 
 
 def read_json(path: Path, name: str | None = None) -> Any:
-    """Return the value that a file holds; errors call it `name`.
-
-    Raises:
-        InvalidInputError: it holds no JSON.
-        OSError: the file can't be read.
-    """
+    """Return the value that a file holds; errors call it `name`. What is no JSON raises `InvalidInputError`."""
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -38,14 +38,10 @@ RECORDS_DESCRIPTION = f"a folder with {RECORDS_FILE} and {QUESTIONS_FILE}"
 
 
 def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
-    """Load the data set in `folder`.
+    """Load the data set in `folder`; raises as `load_dataset`.
 
     Without `kinds`, a set that has dialogue turns of its own (`turns/`) is loaded with its messages
     only, as recall of gold turns is usually reported, and any other set completely.
-
-    Raises:
-        InvalidInputError: `folder` isn't of this layout, `kinds` is unknown or picks no document, or a
-            line is malformed; names file, line and field.
     """
     if not folder.is_dir() or not (folder / QUESTIONS_FILE).is_file():
         raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
@@ -99,11 +95,7 @@ def _documents(lines: Sequence[JsonItem], make: Callable[[Mapping[str, Any]], Re
 
 
 def _collection_of(line: JsonItem, names: list[str]) -> str:
-    """Return the collection of a line's document; without one, that of the questions if they have only one.
-
-    Raises:
-        InvalidInputError: it names none, and the questions name several; includes the location.
-    """
+    """Return the collection of a line's document; without one, that of the questions if they have only one."""
     named = line.value.get("collection")
     if named is None and len(names) == 1:
         return names[0]

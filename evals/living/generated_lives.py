@@ -32,11 +32,7 @@ _FULL_SCENARIOS = (
 def generate_lives(
     languages: Sequence[str], part: Part | str = Part.DEV, seed: int = 0, limit: int | None = None
 ) -> list[Life]:
-    """Return the lives of some languages: all, or `limit` (1 or more) of them drawn with the seed.
-
-    Raises:
-        InvalidInputError: an unknown language.
-    """
+    """Return the lives of some languages: all, or `limit` (1 or more) of them drawn with the seed."""
     chosen = Part(part)
     lives = [life for name in languages for life in _lives(load_grammar(name), chosen, seed)]
     return draw_sample(lives, limit, seed)

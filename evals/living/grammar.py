@@ -106,11 +106,7 @@ class Grammar(_Strict):
 
 @cache
 def load_grammar(language: str) -> Grammar:
-    """Return the grammar of a language.
-
-    Raises:
-        InvalidInputError: there is none of this name.
-    """
+    """Return the grammar of a language; raise `InvalidInputError` where there is none."""
     if language not in LANGUAGES:
         raise InvalidInputError("languages", language, f"some of {', '.join(LANGUAGES)}")
     text = files("recall_loop.evals.living").joinpath("lexicons", f"{language}.toml").read_text(encoding="utf-8")

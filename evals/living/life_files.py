@@ -75,11 +75,8 @@ class _ScriptedLife(_Line):
 def read_lives(path: Path, part: Part | str = Part.DEV, seed: int = 0) -> list[Life]:
     """Return the lives of a file, or of all `*.jsonl` of a folder: lines with `records` are lives, all others cases.
 
-    In the lives of a case stand answers of one who doesn't know: those of `part`, drawn with `seed`.
-
-    Raises:
-        InvalidInputError: there is no such file, or a line is malformed; names file, line and field.
-        OSError: a file can't be read.
+    In the lives of a case stand answers of one who doesn't know: those of `part`, drawn with `seed`. A malformed line
+    raises `InvalidInputError`, which names file, line and field.
     """
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path] if path.is_file() else []
     lives = [life for file in files for line in iter_lines(file) for life in _lives_of_line(line, Part(part), seed)]

@@ -64,9 +64,8 @@ def run_lives(
 ) -> Iterator[LifeAnswer]:
     """Yield the result of each question of each life at each size; the lives of a tenant one after the other.
 
-    Raises:
-        InvalidInputError: a record is rejected, a tenant of the store isn't empty, or the data set around has fewer
-            messages than the largest size.
+    Raises `InvalidInputError` where a record is rejected, a tenant of the store isn't empty, or the data set around has
+    fewer messages than the largest size.
     """
     chosen, total, done = settings or Settings.from_env(), len(lives) * len(options.sizes), 0
     for (language, around), found in groupby(sorted(lives, key=_place), key=_place):
@@ -175,11 +174,8 @@ def false_corrections(
 ) -> dict[str, Any]:
     """Return how many of the first ten facts of a data set's own questions are marked as superseded by another one.
 
-    Real people correct themselves, too: the share is an upper bound, and `examples` are for reading.
-    That many of its questions are asked, drawn with `seed`.
-
-    Raises:
-        InvalidInputError: no question can be asked, or a tenant of the store isn't empty.
+    Real people correct themselves, too: the share is an upper bound, and `examples` are for reading. That many of its
+    questions are asked, drawn with `seed`. Raises as `ingest`.
     """
     chosen = settings or Settings.from_env()
     prompts = prompts_from_dataset(dataset, EvalOptions(ks=(_FACTS,), limit=questions, seed=seed))

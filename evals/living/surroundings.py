@@ -28,10 +28,8 @@ def surroundings(
 ) -> Iterator[Record]:
     """Yield `count` records, the first ones the same for every count; their times are spread over a lifetime.
 
-    The messages of a data set are taken in order and in place of generated ones, with times of their own.
-
-    Raises:
-        InvalidInputError: the data set has fewer messages.
+    The messages of a data set are taken in order and in place of generated ones, with times of their own; one that has
+    fewer raises `InvalidInputError`.
     """
     if around is Around.FACTS:
         yield from islice(_facts(language, seed), count)

@@ -36,11 +36,7 @@ _LEAST_MS = 0.01
 
 
 def check_plotting(option: str, value: object) -> None:
-    """Refuse `option` where matplotlib isn't installed.
-
-    Raises:
-        InvalidInputError: it isn't; says how to get it.
-    """
+    """Raise `InvalidInputError` for `option` where matplotlib isn't installed."""
     if find_spec("matplotlib") is None:
         raise InvalidInputError(option, str(value), "needs matplotlib: pip install 'recall-loop[eval]'")
 
@@ -168,11 +164,7 @@ figure { margin: 0 } figcaption { font-weight: 600 } svg { width: 100%; height: 
 
 
 def render_page(report: Mapping[str, Any]) -> str:
-    """Return the page; every name is escaped.
-
-    Raises:
-        ImportError: matplotlib isn't installed; see `check_plotting`.
-    """
+    """Return the page; every name is escaped. It needs matplotlib; see `check_plotting`."""
     first, policies = report["policies"][0], report["policies"]
     title = f"Replay of {report['asked']['source']}"
     parts = [

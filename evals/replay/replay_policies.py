@@ -35,13 +35,9 @@ _SHARED = {
 def read_policies(named: Sequence[str]) -> list[Policy]:
     """Return the policies that `named` asks for, each `old`, `new` or the path of a TOML file.
 
-    All take their settings from the environment, a language model apart: only a file that sets `llm_model`
-    uses one.
-
-    Raises:
-        InvalidInputError: an unknown policy, a file that isn't one, a setting that is unknown, out of its range or
-            shared by all policies, or a name that comes twice.
-        OSError: a file can't be read.
+    All take their settings from the environment, a language model apart: only a file that sets `llm_model` uses one. A
+    policy that is unknown or comes twice, and a setting that is unknown, out of range or shared by all policies, raise
+    `InvalidInputError`.
     """
     policies = [_read_policy(name) for name in named]
     names = [policy.name for policy in policies]
@@ -92,16 +88,12 @@ class _GoldLabels(_Labels):
 
 
 def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[ReplayPrompt]:
-    """Read a file of requests, one JSON object a line.
+    """Read a file of requests, one JSON object a line; a malformed one raises `InvalidInputError`.
 
     A line is a `RetrieveRequest` that may also have `gold`, `answerable` and `category`; or an object with the
     request under `request`, as logs have it, whose other keys are left unread. A request without a tenant takes
     `tenant`; one without an id is called by its line. `gold` names a file whose lines say `id` and those labels:
     they override those in the requests.
-
-    Raises:
-        InvalidInputError: a line is malformed, or a label has no request; names file, line and field.
-        OSError: a file can't be read.
     """
     prompts = [_prompt(line, tenant) for line in iter_lines(path)]
     if not prompts:

@@ -91,9 +91,8 @@ def ingest(
 ) -> dict[str, int]:
     """Write the named collections, and return how many records each has.
 
-    Raises:
-        InvalidInputError: a record is rejected, or a tenant holds records of something else, which
-            every question would search too.
+    Raises `InvalidInputError` where a record is rejected, or a tenant holds records of something else, which every
+    question would search too.
     """
     total = sum(len(dataset.collections[name]) for name in names)
     done = 0
@@ -123,12 +122,9 @@ CROSS_COLLECTION = "foreign"
 
 
 def with_cross_collection_questions(dataset: Dataset, count: int, seed: int = 0) -> Dataset:
-    """Return a data set each of whose collections is also asked `count` questions of the next one.
+    """Return a data set of two collections or more, each of which is also asked `count` questions of the next one.
 
     They are drawn with `seed` from those that can be scored, count as unanswerable, and have the category "foreign".
-
-    Raises:
-        InvalidInputError: there is only one collection, so that no question is foreign anywhere.
     """
     names = list(dataset.collections)
     if len(names) < 2:

@@ -122,10 +122,8 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
 def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQuestion]:
     """Return the questions to ask, in the order of the data set.
 
-    Those of another collection, which are there only if they were asked for, are of every choice of categories.
-
-    Raises:
-        InvalidInputError: a category that no question has, or nothing left to ask.
+    Those of another collection, which are there only if they were asked for, are of every choice of categories. Raises
+    `InvalidInputError` for a category that no question has, and where nothing is left to ask.
     """
     if not dataset.questions:
         raise InvalidInputError("questions", NOTHING, "a data set with at least one question")
@@ -145,11 +143,7 @@ def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQue
 
 
 def prompts_from_dataset(dataset: Dataset, options: EvalOptions) -> list[ReplayPrompt]:
-    """Return the questions of a data set that `options` choose, as requests to the tenant of their collection.
-
-    Raises:
-        InvalidInputError: see `select_questions`.
-    """
+    """Return the questions that `select_questions` gives, as requests to the tenant of their collection."""
     searched = {"content_types": dataset.content_types} if dataset.content_types else {}
     return [
         ReplayPrompt(

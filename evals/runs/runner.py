@@ -81,11 +81,7 @@ def run_evaluation(
 def _replay_as_written(
     dataset: Dataset, prompts: Sequence[ReplayPrompt], policy: Policy, store: MemoryStore, ks: Sequence[int]
 ) -> Iterator[ReplayRun]:
-    """Write each collection up to a question's `before`, ask it, and continue; later documents don't exist yet.
-
-    Raises:
-        InvalidInputError: a `before` that the collection has no record of, or a record that is rejected.
-    """
+    """Write each collection up to a question's `before`, ask it, and continue; later documents don't exist yet."""
     for name in asked_collections(prompts):
         records, written = list(dataset.collections[name]), 0
         places = {record.id: at for at, record in enumerate(records)}

@@ -51,8 +51,7 @@ class ThreadEngine:
 class ProcessEngine:
     """Runs requests in `workers` processes, at most `concurrency` at a time in all; a process that dies is replaced.
 
-    Raises:
-        WorkerError: a process can't begin, or one after the other dies.
+    Raises `WorkerError` where a process can't begin, or one after the other dies.
     """
 
     def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:

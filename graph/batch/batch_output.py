@@ -29,15 +29,10 @@ _UNSEARCHED = f'"{StopReason.TOOL_FAILURE.value}"'.encode()
 class ResultsFile:
     """Appends result lines. Opened to resume, it knows which requests have theirs, and cuts off a torn last line.
 
-    The file is locked while it is open, so that two runs never write the same one.
-
-    Attributes:
-        completed: the requests that had their line when it was opened.
-        failures: why some of these weren't answered: errors by type, and `tool_failure` where the search failed.
-
-    Raises:
-        InvalidInputError: the file exists and `resume` is off, it holds something else, or another run writes it.
-        OSError: it can't be read or written.
+    The file is locked while it is open, so that two runs never write the same one. `completed` are the requests that
+    had their line when it was opened, `failures` why some of these weren't answered: errors by type, and `tool_failure`
+    where the search failed. Raises `InvalidInputError` where the file exists and `resume` is off, it holds something
+    else, or another run writes it.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:

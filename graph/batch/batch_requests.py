@@ -74,12 +74,7 @@ class CompletedLines:
         return line < len(self._digests) and self._digests[line] != 0
 
     def check(self, path: Path) -> None:
-        """Check that every finished line is unchanged in the requests file.
-
-        Raises:
-            InvalidInputError: the file is another one, or was changed.
-            OSError: it can't be read.
-        """
+        """Raise `InvalidInputError` where a finished line isn't unchanged in the requests file."""
         if not self.count:
             return
         met = 0
@@ -124,11 +119,7 @@ class _IdRegistry:
 
 
 def requests_from_file(path: Path, done: CompletedLines) -> Iterator[BatchRequest | None]:
-    """Yield the requests of a file; None for each that is done already.
-
-    Raises:
-        OSError: the file can't be read.
-    """
+    """Yield the requests of a file; None for each that is done already."""
     with closing(_IdRegistry()) as ids:
         for raw in raw_lines(path):
             request = _from_line(raw, ids)
@@ -149,11 +140,7 @@ def requests_from_objects(given: Iterable[Mapping[str, Any] | RetrieveRequest]) 
 
 
 def count_requests(path: Path) -> int:
-    """Return how many lines of a requests file ask for a result line.
-
-    Raises:
-        OSError: the file can't be read.
-    """
+    """Return how many lines of a requests file ask for a result line."""
     return sum(1 for _ in raw_lines(path))
 
 

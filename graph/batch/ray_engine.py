@@ -45,11 +45,7 @@ class RayWorker:
         return self._why
 
     def answer(self, request: BatchRequest) -> ResultLine:
-        """Run one request.
-
-        Raises:
-            WorkerError: the store couldn't be opened.
-        """
+        """Run one request; raise `WorkerError` where the store couldn't be opened."""
         if self._store is None:
             raise WorkerError(self._why or "the store isn't open")
         return run_request(request, self._store, self._settings)
@@ -125,9 +121,8 @@ def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
 class RayEngine:
     """Runs requests in actors, `concurrency` at a time in each.
 
-    Raises:
-        InvalidInputError: Ray isn't installed.
-        WorkerError: the cluster can't be reached, has no room, or a machine of it can't read the store.
+    Raises `InvalidInputError` where Ray isn't installed, and `WorkerError` where the cluster can't be reached, has no
+    room, or a machine of it can't read the store.
     """
 
     def __init__(self, store: MemoryStore, settings: Settings, concurrency: int, cluster: RayCluster) -> None:
@@ -240,12 +235,7 @@ class _ActorHandle:
 
 
 def _check_listening(address: str) -> None:
-    """Look whether anybody listens at an address: Ray itself would try for minutes.
-
-    Raises:
-        OSError: nobody does.
-        ValueError: it is no address.
-    """
+    """Raise `OSError` or `ValueError` where nobody listens at an address: Ray itself would try for minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")

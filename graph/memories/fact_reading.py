@@ -34,11 +34,7 @@ class FactReader:
         self._resources = GraphResources(store, settings, llm)
 
     def check_model(self) -> ChatClient:
-        """Return the client of the chat model.
-
-        Raises:
-            InvalidInputError: there is no chat model.
-        """
+        """Return the client of the chat model; raise `InvalidInputError` where there is none."""
         client = self._resources.chat_client_for(Context(), self._settings)
         if client is None:
             raise InvalidInputError("infer", True, "false, or true together with llm=, or llm_model in the settings")

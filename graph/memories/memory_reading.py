@@ -252,11 +252,7 @@ class _ListLimit(BaseModel):
 
 
 def chosen_filters(filters: FiltersInput | None) -> Filters | None:
-    """Return validated filters.
-
-    Raises:
-        InvalidInputError: they are neither `Filters` nor a mapping, or not allowed.
-    """
+    """Return validated filters; raise `InvalidInputError` where they aren't `Filters` or allowed fields of it."""
     if filters is not None and not isinstance(filters, Filters | Mapping):
         raise InvalidInputError("filters", filters, "Filters, or a mapping with its fields")
     return None if filters is None else validate_model(Filters, filters, "filters")

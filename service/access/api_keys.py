@@ -72,11 +72,7 @@ Delivery = Callable[[Key, str], object]
 
 
 def read_keys(path: Path) -> list[Key]:
-    """Return the keys of a file.
-
-    Raises:
-        KeysUnreadableError: it can't be read, or isn't a file of keys.
-    """
+    """Return the keys of a file; raises `KeysUnreadableError` where it can't be read, or isn't a file of keys."""
     try:
         return _KeysFile.model_validate_json(path.read_bytes()).keys
     except OSError as error:
@@ -90,12 +86,8 @@ def add_key(
 ) -> tuple[Key, str]:
     """Add a key to a file, which is made if need be; return it, and the plain key, which is kept nowhere.
 
-    `deliver` is given both first; where it raises, the file stays as it is.
-
-    Raises:
-        InvalidInputError: `tenant` is unfit.
-        KeysUnreadableError: the file isn't one of keys.
-        OSError: it can't be written.
+    `deliver` is given both first; where it raises, the file stays as it is. An unfit `tenant` raises
+    `InvalidInputError`, and a file that isn't one of keys `KeysUnreadableError`.
     """
     with _locked_keys(path) as keys:
         key, plain = _new_key(tenant, role, expires_at)
@@ -105,12 +97,7 @@ def add_key(
 
 
 def revoke_key(path: Path, key_id: str) -> Key:
-    """Revoke a key from now on; one that is revoked already stays so.
-
-    Raises:
-        InvalidInputError: there is no such key.
-        KeysUnreadableError, OSError: as `add_key`.
-    """
+    """Revoke a key from now on; one that is revoked already stays so. Raises as `add_key`, also for an unknown id."""
     with _locked_keys(path) as keys:
         return _revoke(keys, key_id, datetime.now(UTC))
 
@@ -120,11 +107,8 @@ def rotate_key(
 ) -> tuple[Key, str]:
     """Add a key of the same tenant and role, and revoke the old one, from now or from `old_until` on.
 
-    `deliver` is as of `add_key`.
-
-    Raises:
-        InvalidInputError: there is no such key, or it is revoked or expired.
-        KeysUnreadableError, OSError: as `add_key`.
+    `deliver` is as of `add_key`. Raises as that, and `InvalidInputError` where there is no such key, or it isn't
+    active.
     """
     now = datetime.now(UTC)
     with _locked_keys(path) as keys:
@@ -189,8 +173,7 @@ def _hash(secret: str) -> str:
 class KeyRing:
     """The keys of a file as a running service knows them: checked with each request, read again when changed.
 
-    Raises:
-        KeysUnreadableError: the file can't be read.
+    A file that can't be read raises `KeysUnreadableError`; until it can, nobody is let in.
     """
 
     def __init__(self, path: Path) -> None:
@@ -200,11 +183,7 @@ class KeyRing:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again, if it has changed.
-
-        Raises:
-            KeysUnreadableError: it can't be read now; until it can, nobody is let in.
-        """
+        """Read the file again, if it has changed."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -220,11 +199,7 @@ class KeyRing:
         return len(self._keys) > 1
 
     def find(self, plain: str) -> Key | None:
-        """Return the active key that `plain` is, or None.
-
-        Raises:
-            KeysUnreadableError: the file has changed and can't be read.
-        """
+        """Return the active key that `plain` is, or None."""
         self.refresh()
         mark, _, rest = plain.partition("_")
         key_id, _, secret = rest.partition("_")

@@ -29,11 +29,7 @@ class HostAddress(NamedTuple):
 
 
 def check_headers(headers: Headers) -> None:
-    """Check that a request names one host and one credential at most.
-
-    Raises:
-        ProblemError: 400, one of these headers occurs twice, or the host isn't NAME or NAME:PORT.
-    """
+    """Raise `ProblemError` (400) where one of these headers occurs twice, or the host isn't NAME or NAME:PORT."""
     for name in _SINGLE_HEADERS:
         if len(headers.getlist(name)) > 1:
             raise ProblemError(400, f"The header {name.title()} occurs more than once.", kind="duplicate_header")
@@ -50,8 +46,7 @@ def is_local_client(headers: Headers, client: Client) -> bool:
 def check_local(headers: Headers, client: Client, allowed_hosts: tuple[str, ...]) -> None:
     """Accept this machine only, under its own names or `allowed_hosts`, and no page of another site in its browser.
 
-    Raises:
-        ProblemError: 403, the request comes from elsewhere, or names something else.
+    Anything else raises `ProblemError` (403).
     """
     elsewhere = client is not None and not is_loopback(client[0])
     if elsewhere or (_is_proxied(headers) and not allowed_hosts):

@@ -145,11 +145,7 @@ def has_mcp() -> bool:
 
 
 def require_mcp() -> None:
-    """Check that the extra `mcp` is installed.
-
-    Raises:
-        UnsupportedOptionError: it is not, or in an earlier version.
-    """
+    """Raise `UnsupportedOptionError` where the extra `mcp` isn't installed, or in an earlier version."""
     if not has_mcp():
         found = f"; installed is mcp {mcp_version()}" if mcp_version() else ""
         raise UnsupportedOptionError("command", "recall-loop mcp", f"pip install 'recall-loop[mcp]' first{found}")

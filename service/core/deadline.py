@@ -54,13 +54,10 @@ class RequestExecutor:
         self.deadline = max(self.deadline, time.monotonic() + seconds)
 
     async def run(self, func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `func` in a thread and wait for it until the deadline.
+        """Run `func` in a thread until the deadline; what isn't done by then raises `RequestTimeoutError`.
 
         Work that waits for a thread when the request ends never starts. Running work can't be stopped from here: it
         checks `cancelled` or runs to its end.
-
-        Raises:
-            RequestTimeoutError: it was not done in time; if it had begun, it may still come to its end.
         """
         with cancellable(self.cancelled):
             context = contextvars.copy_context()
@@ -125,20 +122,12 @@ def bind_executor(work: RequestExecutor) -> Iterator[RequestExecutor]:
 
 
 def current_executor() -> RequestExecutor:
-    """Return the executor of this request.
-
-    Raises:
-        LookupError: there is no request.
-    """
+    """Return the executor of this request; raise `LookupError` where there is no request."""
     return _work.get()
 
 
 async def run_blocking(func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking call of the store in the service's own threads; see `RequestExecutor.run`.
-
-    Raises:
-        RequestTimeoutError: it was not done within the request's time.
-    """
+    """Run a blocking call of the store in the service's own threads; see `RequestExecutor.run`."""
     return await current_executor().run(func, *args, **kwargs)
 
 

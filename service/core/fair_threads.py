@@ -25,11 +25,7 @@ class FairThreadPool(ThreadPoolExecutor):
         return _KeyExecutor(self, key)
 
     def queue(self, key: str, work: Callable[[], T]) -> Future[T]:
-        """Let work wait for the key's turn.
-
-        Raises:
-            RuntimeError: the pool is shut down.
-        """
+        """Let work wait for the key's turn; raises `RuntimeError` where the pool is shut down."""
         future = Future[T]()
         with self._guard:  # otherwise, work that never gets its turn would be invisible
             self.submit(self._run_next)  # one per piece of work; which piece it runs is decided when it starts

@@ -30,11 +30,7 @@ register_url_convertor(ID_CONVERTOR, IdConvertor())
 
 
 def check_path(scope: Scope) -> None:
-    """Check that an address is UTF-8: servers replace other bytes, so that several ids would become one.
-
-    Raises:
-        ProblemError: 400, it isn't.
-    """
+    """Raise `ProblemError` (400) where an address isn't UTF-8: servers replace bytes, so that ids would become one."""
     try:
         unquote_to_bytes(scope.get("raw_path") or b"").decode("utf-8")
     except UnicodeDecodeError as error:

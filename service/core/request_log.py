@@ -28,10 +28,7 @@ class RequestLog:
     """Appends one JSON line per request: its words, and of the answer the stop reason and the facts' ids.
 
     Lines are appended with one write each, so that several workers may share the file. Only its owner may read it.
-    If it was moved or removed, a new one is created under its name.
-
-    Raises:
-        OSError: the file can't be written.
+    If it was moved or removed, a new one is created under its name. Raises `OSError` where it can't be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,11 +50,7 @@ class RequestLog:
             os.close(before)
 
     def append(self, request: RetrieveRequest, result: RetrieveResult) -> None:
-        """Append a request; its id and reference time are those that the run used.
-
-        Raises:
-            OSError: the disk is full, for one.
-        """
+        """Append a request; its id and reference time are those that the run used."""
         used = request.model_copy(update={"id": result.request_id, "reference_time": result.reference_time})
         line = _LogEntry(
             at=datetime.now(UTC),

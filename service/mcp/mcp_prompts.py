@@ -62,8 +62,7 @@ def list_prompts() -> ListPromptsResult:
 def get_prompt(name: str, arguments: Mapping[str, str] | None, *, writable: bool) -> GetPromptResult:
     """Return the prompt, without the writing parts for a caller that may only read.
 
-    Raises:
-        MCPError: there is no such prompt, or its argument isn't allowed.
+    Raises `MCPError` where there is no such prompt, or its argument isn't allowed.
     """
     if name != NAME:
         raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}")

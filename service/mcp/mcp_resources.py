@@ -58,11 +58,7 @@ def list_templates() -> ListResourceTemplatesResult:
 
 
 def read_resource(context: ToolContext, uri: str) -> ReadResourceResult:
-    """Return the newest memories, or one.
-
-    Raises:
-        MCPError: there is no such resource in reach.
-    """
+    """Return the newest memories, or one; raise `MCPError` where there is no such resource in reach."""
     if uri == RECENT_URI:
         page = context.store.newest(context.scope, None, None, limit=_RECENT)
         text = "\n".join([_DATA, *map(record_line, page)])

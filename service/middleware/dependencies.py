@@ -76,11 +76,7 @@ ServiceDep = Annotated[Any, Depends(service_of)]
 
 
 def require_own_tenant(caller: Caller, named: str | None) -> str:
-    """Return the caller's tenant, which a request may repeat but not change.
-
-    Raises:
-        ProblemError: 403, the request names another one.
-    """
+    """Return the caller's tenant, which a request may repeat; raise `ProblemError` (403) where it names another one."""
     if named is not None and named != caller.tenant:
         raise ProblemError(
             403, "The request names a tenant that isn't the key's own.", kind="foreign_tenant", field="tenant"
@@ -89,11 +85,7 @@ def require_own_tenant(caller: Caller, named: str | None) -> str:
 
 
 def require_media_type(headers: Headers, types: Sequence[str] = JSON_MEDIA_TYPES) -> None:
-    """Check the type of a body; also keeps pages of other sites from posting forms here.
-
-    Raises:
-        ProblemError: 415, it is another one; the problem names those that are taken.
-    """
+    """Raise `ProblemError` (415) where a body is of another type; also stops forms that pages of other sites post."""
     given = headers.get("content-type", "").split(";")[0].strip().lower()
     suffixed = types == JSON_MEDIA_TYPES and given.startswith("application/") and given.endswith("+json")
     if given not in types and not suffixed:
@@ -115,11 +107,7 @@ NdjsonBody = Depends(_require_ndjson)
 
 
 def require_plain_body(headers: Headers) -> None:
-    """Check that a body isn't compressed: its limits count the bytes that come.
-
-    Raises:
-        ProblemError: 415, it is.
-    """
+    """Raise `ProblemError` (415) where a body is compressed: its limits count the bytes that come."""
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         detail = "The body is compressed; send it as it is, without the header Content-Encoding."
@@ -129,11 +117,7 @@ def require_plain_body(headers: Headers) -> None:
 
 
 def require_no_conditions(method: str, headers: Headers) -> None:
-    """Check that a write has no condition: records have no ETag, and to ignore it would lose another's change.
-
-    Raises:
-        ProblemError: 412, it has one.
-    """
+    """Raise `ProblemError` (412) where a write has a condition: records have no ETag, and a change would be lost."""
     given = next((name for name in _CONDITIONS if name in headers), None)
     if given is not None and method not in ("GET", "HEAD"):
         detail = f"Nothing was done: records have no ETag, so {given} can't be checked; send the request without it."
@@ -146,9 +130,8 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}
 def authenticate_caller(service: Service, headers: Headers, client: Client, *, metrics: bool) -> Caller:
     """Return who calls; a request for `metrics` needs a role of its own.
 
-    Raises:
-        ProblemError: 401 without a valid key; 403 with a key of a wrong role, or if there are no keys and the
-            request comes from elsewhere; 503 if the keys can't be read.
+    Raises `ProblemError`: 401 without a valid key; 403 with a key of a wrong role, or if there are no keys and the
+    request comes from elsewhere; 503 if the keys can't be read.
     """
     if service.keys is None:
         check_local(headers, client, service.config.allowed_hosts)

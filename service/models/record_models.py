@@ -50,11 +50,7 @@ class RecordBody(Fact):
         return value
 
     def to_record(self, record_id: str) -> Record:
-        """Return the record under the id of its address.
-
-        Raises:
-            InvalidInputError: the ids differ, or the fact is superseded by itself.
-        """
+        """Return the record under the id of its address; raise `InvalidInputError` where its ids contradict that."""
         if self.id is not None and self.id != record_id:
             raise InvalidInputError("id", self.id, "the id of the address, or none")
         if self.superseded_by == record_id:
@@ -235,11 +231,7 @@ class ListRecordsParams(ListParams):
 
     @property
     def after(self) -> str:
-        """The place that the page follows; "" at the beginning.
-
-        Raises:
-            InvalidInputError: the cursor is no `next_cursor` of this order.
-        """
+        """The place that the page follows; "" at the beginning. Another order's cursor raises `InvalidInputError`."""
         place = super().after
         if place and place.startswith(_NEWEST) != (self.order == "newest"):
             raise InvalidInputError("cursor", self.cursor, "`next_cursor` of a page of the same order")

@@ -45,11 +45,7 @@ class ScopeFields(BaseModel):
     conversation_id: Identifier | None = Field(None, description="Only this conversation's records.")
 
     def read_scope(self, tenant: str) -> Scope:
-        """Return the scope within a tenant.
-
-        Raises:
-            InvalidInputError: `constellation` without an agent.
-        """
+        """Return the scope within a tenant; raise `InvalidInputError` for `constellation` without an agent."""
         fields = {"tenant": tenant, "agent_id": self.agent_id, "mode": self.scope}
         return validate_model(Scope, {**fields, "user_id": self.user_id, "conversation_id": self.conversation_id})
 
@@ -73,11 +69,7 @@ class RecordParams(ScopeFields, _ListFilters):
     )
 
     def filters(self) -> Filters:
-        """Return the filters.
-
-        Raises:
-            InvalidInputError: a range is empty, or `attributes` are no conditions.
-        """
+        """Return the filters; raise `InvalidInputError` where a range is empty, or `attributes` are no conditions."""
         values = {name: getattr(self, name) for name in _fields} | {"attributes": self._conditions()}
         return validate_model(Filters, {name: value for name, value in values.items() if value is not None})
 
@@ -103,11 +95,7 @@ class ListParams(RecordParams):
 
     @property
     def after(self) -> str:
-        """The id that the page follows; "" at the beginning.
-
-        Raises:
-            InvalidInputError: the cursor is no `next_cursor`.
-        """
+        """The id that the page follows; "" at the beginning. What is no `next_cursor` raises `InvalidInputError`."""
         if self.cursor is None:
             return ""
         try:

@@ -59,16 +59,8 @@ HealthStatus = tuple[tuple[HealthIssue, ...], tuple[HealthIssue, ...]]
 class Service:
     """One process of the service.
 
-    Attributes:
-        embedder: given with the app; None = that of the settings.
-        llm: a chat model given with the app; None = that of the settings, if any.
-        warnings: warnings for the operator, as /ready shows them.
-        places: of requests that are being answered or wait for their turn.
-
-    Raises:
-        InvalidInputError: there are no keys, and the service would be reached from elsewhere.
-        KeysUnreadableError: the file of keys can't be read.
-        OSError: the request log can't be written.
+    `embedder` and `llm` were given with the app; None is what the settings name. `warnings` are for the operator, as
+    /ready shows them. Raises as `load_keys`, and `OSError` where the request log can't be written.
     """
 
     config: ServiceConfig
@@ -99,11 +91,7 @@ class Service:
 
     @property
     def store(self) -> MemoryStore:
-        """The opened store.
-
-        Raises:
-            ProblemError: 503, the service is starting or ending.
-        """
+        """The opened store; raises `ProblemError` (503) while the service is starting or ending."""
         if self._store is None:
             raise not_running_problem()
         return self._store
@@ -114,12 +102,9 @@ class Service:
         return self._store is not None and not self._store.writable
 
     def executor(self, seconds: float, *, key: str = "", spare: bool = False) -> RequestExecutor:
-        """Return an executor for one request: the service's threads, for at most this many seconds.
+        """Return an executor for one request: the service's threads, for at most this many seconds; raises as `store`.
 
         `key` is whose request it is: keys take turns. `spare` gives the threads that clients' requests never occupy.
-
-        Raises:
-            ProblemError: 503, the service is starting or ending.
         """
         if self._pool is None or self._spare is None:
             raise not_running_problem()
@@ -198,11 +183,7 @@ class Service:
             last.shutdown()
 
     def open(self) -> None:
-        """Open the store, and load the embedder.
-
-        Raises:
-            StoreError: the store can't be opened.
-        """
+        """Open the store, and load the embedder; raises `StoreError` where the store can't be opened."""
         self._store = open_service_store(self.config, self.settings, self.embedder, self.warnings)
         self.embedder = self._store.embedder
         try:
@@ -246,9 +227,8 @@ def not_running_problem() -> ProblemError:
 def load_keys(config: ServiceConfig) -> KeyRing | None:
     """Return the keys that are in use, or None.
 
-    Raises:
-        InvalidInputError: there are none, and the service would be reached from elsewhere.
-        KeysUnreadableError: the file of keys can't be read.
+    Raises `KeysUnreadableError` where they can't be read, and `InvalidInputError` where there are none, and the service
+    would be reached from elsewhere.
     """
     if config.keys_file is not None:
         return KeyRing(config.keys_file)

@@ -56,11 +56,7 @@ class RetrieveBody(RetrieveRequest):
     )
 
     def request_of(self, caller: Caller) -> RetrieveRequest:
-        """Return the request in the caller's tenant.
-
-        Raises:
-            ProblemError: 403, it names another tenant.
-        """
+        """Return the request in the caller's tenant; raises as `require_own_tenant`."""
         return self.model_copy(update={"tenant": require_own_tenant(caller, self.tenant)})
 
 

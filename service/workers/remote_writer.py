@@ -157,11 +157,7 @@ def _receive_reply(connection: Connection) -> Any:
 
 
 def check_shared_store(config: ServiceConfig, settings: Settings) -> None:
-    """Open a store in PostgreSQL once before the workers: it is created if missing, and errors are reported.
-
-    Raises:
-        RecallError: it can't be opened.
-    """
+    """Open a store in PostgreSQL once before the workers: it is created if missing, and errors are raised."""
     if is_address(settings.store_path):
         read_only = config.read_only or False
         MemoryStore.from_settings(settings, create=not read_only, read_only=read_only).close()
@@ -170,11 +166,7 @@ def check_shared_store(config: ServiceConfig, settings: Settings) -> None:
 def open_service_store(
     config: ServiceConfig, settings: Settings, embedder: Embedder | None, warnings: list[str]
 ) -> MemoryStore:
-    """Open the store that the settings name; notes for the operator go to `warnings`.
-
-    Raises:
-        StoreError: it can't be opened.
-    """
+    """Open the store that the settings name; notes for the operator go to `warnings`. Raises `StoreError`."""
     embedder = embedder or make_embedder(settings)
     if config.parent is not None:
         limit_threads(processors_per_process(config.workers))

@@ -68,9 +68,8 @@ class Supervisor(Multiprocess):
     def run(self) -> None:
         """Start the owner, then the workers, and keep them alive until stopped.
 
-        Raises:
-            WriterStartError: the store can't be opened.
-            SystemExit: a signal asked for the end before it was.
+        Raises `WriterStartError` where the store can't be opened, `SystemExit` where a signal asked for the end before
+        it was.
         """
         if not self._has_owner:
             super().run()
@@ -134,11 +133,7 @@ def writer_socket(folder: Path) -> Path:
 
 
 def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Config, sock: socket) -> None:
-    """Serve with several workers until stopped.
-
-    Raises:
-        WriterStartError: the store can't be opened.
-    """
+    """Serve with several workers until stopped; raises `WriterStartError` where the store can't be opened."""
     with tempfile.TemporaryDirectory(prefix="recall-loop-") as name:
         folder = Path(name)
         (folder / "metrics").mkdir()

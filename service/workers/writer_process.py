@@ -36,8 +36,7 @@ _log = logging.getLogger(__name__)
 class WriterProcess:
     """Answers the workers' writes at a socket, until it is closed.
 
-    Raises:
-        InvalidInputError: others may enter the socket's folder: what they send would be run when it is unpickled.
+    A folder that others may enter raises `InvalidInputError`: what they send would be run when it is unpickled.
     """
 
     def __init__(self, store: MemoryStore, socket: Path) -> None:

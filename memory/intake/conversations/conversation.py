@@ -85,12 +85,8 @@ def record_messages(
     Messages may be LangChain's, or mappings with role and content. Those without text are left out. A new message gets
     the position after the last one that the store has of the session (none if that has none: then times order them),
     and the time that it names (as `timestamp` or `created_at`, also among LangChain's `additional_kwargs`); without
-    such a time, or if it is more than a day ahead of the clock, the current time.
-
-    Raises:
-        InvalidInputError: something is no message, or a field of `owner` is not allowed.
-        StoreUnavailableError: the store fails; repeating the call is safe.
-        StoreReadOnlyError: the store is open for reading only.
+    such a time, or if it is more than a day ahead of the clock, the current time. What is no message, and a field of
+    `owner` that isn't allowed, raise `InvalidInputError`; after a `StoreUnavailableError` repeating the call is safe.
     """
     warnings: list[str] = []
     drafts = list(_drafts(owner, messages, frozenset(roles), datetime.now(UTC), warnings))

@@ -81,9 +81,7 @@ class DetectedFormat:
 def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
     """Return what a file is taken for; a pipe is taken for records.
 
-    Raises:
-        InvalidInputError: `wanted` is no format.
-        UnreadableFileError: the whole file is of another kind; names the kind and the remedy.
+    A whole file of another kind raises `UnreadableFileError`, which names the kind and the remedy.
     """
     if wanted != AUTO and wanted not in FORMATS:
         raise InvalidInputError("format", wanted, ", ".join((AUTO, *FORMATS)))
