@@ -54,12 +54,10 @@ class _EnteredInput(dict[str, Any]):
 class GraphCall:
     """How a graph is called.
 
-    Attributes:
-        is_node: by LangGraph, as a node of a parent.
-        is_sent: as a node to which a `Send`, or the step before it in a chain, hands an input of its own.
-        is_remote: for a parent elsewhere, whose whole state may be the input.
-        channels: those of the parent's state, by key, also where a function of the parent calls; empty where they
-            aren't known.
+    `is_node`: by LangGraph, as a node of a parent; `is_sent`: as one to which a `Send`, or the step before it in a
+    chain, hands an input of its own; `is_remote`: for a parent elsewhere, whose whole state may be the input.
+    `channels` are those of the parent's state, by key, also where a function of the parent calls; empty where they
+    aren't known.
     """
 
     is_node: bool = False
@@ -113,12 +111,9 @@ def _of_state(channels: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ParentKeys:
-    """The two maps of a graph: its inputs from the parent's keys, and its outputs to them.
+    """The two maps of a graph, by its own names: its inputs from the parent's keys, and its outputs to them.
 
-    Attributes:
-        inputs: the graph's own name of each input that is read from a parent's state, with the parent's key.
-        outputs: the graph's own name of each output that is written, with the parent's key.
-        are_named: whether the caller named the outputs: then a direct call returns no others either.
+    If the caller has named the outputs (`are_named`), a direct call returns no others either.
     """
 
     inputs: Mapping[str, str] = field(default_factory=lambda: {_MESSAGES: _MESSAGES})
@@ -199,10 +194,7 @@ class ParentKeys:
                     raise InvalidInputError(f"{name}.{ours}", theirs, allowed)
 
     def _check_names(self, given: Any, call: GraphCall, inputs: Collection[str]) -> None:
-        """Check inputs passed by name: LangGraph drops a misspelt `user_id`, and everybody's memory would be read.
-
-        A parent's own keys, and those of an earlier output, are ignored.
-        """
+        """Refuse names that nobody knows: without a misspelt `user_id`, everybody's memory would be read."""
         known = {*inputs, *_OWN, *self.outputs.values(), *call.channels}
         for name, value in (given if isinstance(given, Mapping) else getattr(given, "__dict__", {})).items():
             if name not in known and value is not None and not str(name).startswith(_INTERNAL):

@@ -29,8 +29,7 @@ _terminations: list[int] = []
 class Interruptions:
     """What Ctrl-C does while a command runs, and once it was interrupted until the process ends.
 
-    Args:
-        taken: False leaves Ctrl-C to Python and to the command, which is a service, and ends in order by SIGTERM.
+    Where it isn't `taken`, it is left to Python and to the command: a service, which ends in order by SIGTERM.
     """
 
     def __init__(self, *, taken: bool = True) -> None:

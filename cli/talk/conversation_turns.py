@@ -45,15 +45,10 @@ class WrittenMessage:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: the text, the recalled facts, the reply, and the written messages.
+    """One turn, from 1 in this run of the program: the text, the recalled facts, the reply, and the written messages.
 
-    Attributes:
-        number: from 1, in this run of the program.
-        at: when it was said.
-        acts: speech acts of its sentences.
-        facts: recalled facts, best first.
-        events: the progress events of the recall.
-        extracted: the facts that a model drew from it; None where it wasn't asked to.
+    `acts` are the speech acts of its sentences, `events` the progress events of the recall, `extracted` the facts that
+    a model drew from it; None where it wasn't asked to.
     """
 
     number: int
@@ -208,14 +203,12 @@ def _written(added: AddResult, texts: Sequence[str]) -> tuple[WrittenMessage, ..
 
 
 def _reply(result: RetrieveResult, acts: Sequence[SpeechAct]) -> str:
-    """Return the model's answer; without one the best fact as it stands, or that there is none.
-
-    A reply that only repeats recalled facts is not a source: they may have been corrected since.
-    """
+    """Return the model's answer; without one the best fact as it stands, or that there is none."""
     if _ASKING.isdisjoint(acts):
         return NOTED if SpeechAct.STATEMENT in acts else UNDERSTOOD
     if result.answer:
         return result.answer
+    # A reply that only repeats facts is not a source: they may have been corrected since.
     best = next((fact for fact in result.facts if is_statement(fact) and not is_repeated_reply(fact)), None)
     if best is None or result.confidence.label is ConfidenceLabel.LOW:
         return NOTHING

@@ -26,13 +26,7 @@ _SAYS_NOTHING = {
 
 @dataclass(frozen=True)
 class NotedFact:
-    """A recalled fact with remarks.
-
-    Attributes:
-        in_context: whether it is in the context block.
-        notes: what lowers it, such as that it only asks, or that something newer contradicts it.
-        left_out: why it isn't in the context; None for one that is.
-    """
+    """A recalled fact with remarks on what lowers it, and why it isn't in the context block, if it isn't."""
 
     fact: RecalledFact
     in_context: bool

@@ -35,13 +35,9 @@ EVERYTHING = "everything"
 
 @dataclass(frozen=True)
 class AblationPlan:
-    """Which ingredients are left out, and how the intervals are made.
+    """Which ingredients are left out (None = each of all), and how the intervals are made.
 
-    Attributes:
-        only: names of ingredients; None = all.
-        resamples: resamples of each interval.
-        seed: their seed.
-        stores: folder where stores are kept from run to run, one for each data set; None = in memory.
+    `stores` is a folder where stores are kept from run to run, one for each data set; None = in memory.
     """
 
     only: tuple[str, ...] | None = None
@@ -111,11 +107,9 @@ class _Ablation:
         return list(replay(prompts, [policy], store, self.options.ks, progress))
 
     def _replay_each(self, parts: Sequence[Ingredient], store: MemoryStore) -> Iterator[ReplayRun]:
-        """Yield every prompt with everything and without each ingredient.
-
-        A first run, not counted, records which ingredients a prompt uses and embeds its queries. Where it made no use
-        of an ingredient, the run without it is the run with it. Policies take turns at going first.
-        """
+        """Yield every prompt with everything and without each ingredient; policies take turns at going first."""
+        # A first run, not counted, embeds the queries, and records which ingredients a prompt uses: without one that
+        # it made no use of, the run is the same.
         observed = IngredientUsage()
         first, everything = (LoopPolicy(self.settings, EVERYTHING, on_event) for on_event in (observed.note, None))
         ablated = {

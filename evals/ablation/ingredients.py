@@ -32,16 +32,11 @@ Starts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Ingredient:
-    """One ingredient.
+    """One ingredient: its name as `--only` takes it, its effect, and the settings and parts that leave it out.
 
-    Attributes:
-        name: as `--only` takes it.
-        description: its effect.
-        settings: settings that leave it out.
-        parts: the parts of a retrieval without it.
-        at_ingest: it takes effect when records are written: the run without it uses a separate store.
-        context_windows: whether that store indexes messages with their neighbours.
-        needs: the field of `IngredientUsage` that a run with everything must have set for it to matter; "" = none.
+    `at_ingest` ones take effect when records are written: the run without it uses a separate store, which indexes
+    messages with their neighbours if `context_windows`. `needs` is the field of `IngredientUsage` that a run with
+    everything must have set for it to matter; "" = none.
     """
 
     name: str

@@ -24,15 +24,11 @@ from recall_loop.state.types import Identifier, UnitFloat
 
 @dataclass(frozen=True)
 class CalibrationExample:
-    """One question.
+    """One question of the set `origin`; `values` are raw score, components and signals by name.
 
-    Attributes:
-        origin: the set that it comes from.
-        group: what must not be split between fitting and measuring: its collection.
-        values: raw score, components and signals by name.
-        answerable: whether the memory holds an answer.
-        complete: whether all gold evidence is among the first ten ids; never where there is no answer.
-        cross_collection: whether it is a question about another collection than the one that is asked.
+    `group` must not be split between fitting and measuring: its collection. `answerable` is whether the memory holds an
+    answer, `complete` whether all gold evidence is among the first ten ids; never where there is no answer. A
+    `cross_collection` question is about another collection than the one that is asked.
     """
 
     origin: str

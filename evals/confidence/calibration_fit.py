@@ -32,17 +32,17 @@ COMPLETE_EVENT = "all gold evidence is among the first ten ids; never where the 
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """How to fit.
+    """How to fit; shares and precisions lie in [0,1].
 
     Attributes:
         name: the mapping's id, which results carry.
         date: when it is fitted, as the caller says it; the clock isn't asked, so that a fit can be repeated.
         folds: folds of the cross-validation over groups, 2 or more.
         balance: 0 = each question counts the same, 1 = each set.
-        high: least share of `high` results that the event holds for, in [0,1].
+        high: least share of `high` results that the event holds for.
         medium: the same of `medium` results.
         method: the candidate to take for the score, by name; None = the best one.
-        wrongly: share of the answerable questions that may be taken for unanswerable, in [0,1].
+        wrongly: share of the answerable questions that may be taken for unanswerable.
         each_set: whether `high` must have its precision in each set, not just in all of them together.
     """
 

@@ -103,12 +103,10 @@ SELECTED_KINDS = {
 
 @dataclass(frozen=True)
 class RecordPool:
-    """The records of one collection; each reading makes them again, so only one collection need be in memory.
+    """The `size` records of one collection; each reading makes them again, so only one collection need be in memory.
 
-    Attributes:
-        size: how many records there are.
-        read: makes them, in the order of the files; a document that can't become a record raises
-            `InvalidInputError`, which names file, line or item, and field.
+    They come in the order of the files. A document that can't become a record raises `InvalidInputError`, which names
+    file, line or item, and field.
     """
 
     size: int
@@ -125,10 +123,9 @@ class RecordPool:
 class Dataset:
     """A labelled data set: its collections, and the questions asked of them.
 
-    Attributes:
-        blank: documents without text, of the chosen kinds: they are left out.
-        content_types: what its questions search; None = what a request searches by itself.
-        gold_kinds: by collection and gold id the kinds of the documents that hold it, loaded or not; None = not known.
+    `blank` counts documents without text, of the chosen kinds: they are left out. `content_types` are what its
+    questions search (None = what a request searches by itself), `gold_kinds` by collection and gold id the kinds of the
+    documents that hold it, loaded or not; None = not known.
     """
 
     name: str
@@ -142,13 +139,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Document:
-    """One document of a file.
-
-    Attributes:
-        location: file and line, or item, as errors name it.
-        fields: what it says, `kind` and `text` among it.
-        make: makes the record.
-    """
+    """One document of a file, at a `location` as errors name it: its fields, and what makes a record of them."""
 
     location: str
     fields: Mapping[str, Any]
@@ -190,12 +181,9 @@ DocumentReader = Callable[[], Iterable[Document]]
 
 @dataclass(frozen=True)
 class RawDataset:
-    """A data set as its files have it.
+    """A data set as its files have it: for each collection a function that reads its documents, and the questions.
 
-    Attributes:
-        collections: for each one a function that reads its documents; an id may come again with the same text.
-        questions: with gold ids as documents have them.
-        content_types: as in `Dataset`.
+    An id may come again with the same text; gold ids are as documents have them.
     """
 
     collections: Mapping[str, DocumentReader]

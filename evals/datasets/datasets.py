@@ -137,12 +137,10 @@ def _is_tau2(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class UnloadedGold:
-    """The missing gold evidence.
+    """The number of questions that lack some of their gold evidence, and which selection of `kinds` loads it.
 
-    Attributes:
-        questions: number of questions that lack some of their gold evidence.
-        lost: those of them that name a document which no selection loads: the set doesn't hold it, or it has no text.
-        kinds: the smallest selection that loads all available evidence; None if no other one would load more.
+    `lost` are those of them that name a document which no selection loads: the set doesn't hold it, or it has no text.
+    `kinds` is the smallest selection that loads all available evidence; None if no other one would load more.
     """
 
     questions: int

@@ -58,10 +58,7 @@ class ExactFact(_Strict):
 
 
 class Talk(_Strict):
-    """Small talk between the statements that count.
-
-    `long` are messages with a thing told in their middle, `questions` what may follow it in the same message.
-    """
+    """Small talk between the statements that count; `long` are messages with a thing told in their middle."""
 
     openings: Words
     unknown: Words = Field(description="Answers of one who doesn't know.")

@@ -64,13 +64,11 @@ class Around(StrEnum):
 
 @dataclass(frozen=True)
 class LifeQuestion:
-    """A question that is asked at the end of a life.
+    """A question that is asked at the end of a life, of a user's records or (None) of the whole tenant.
 
-    Attributes:
-        gold: ids of the records that each hold the answer: one of them is enough; none where it was never said.
-        older: ids of the records that held it before a correction, or until they were forgotten.
-        repeats: how often it was said, if several times.
-        user_id: whose records are asked; None = the whole tenant.
+    `gold` are ids of the records that each hold the answer: one of them is enough; none where it was never said.
+    `older` are those that held it before a correction, or until they were forgotten, and `repeats` is how often it was
+    said.
     """
 
     id: str
@@ -91,13 +89,11 @@ class LifeQuestion:
 
 @dataclass(frozen=True)
 class Life:
-    """One scripted life.
+    """One scripted life: records in order of time, those of a session written together, and questions.
 
-    Attributes:
-        group: what must not be split between fitting and measuring: lives that share sentences have the same one.
-        alone: whether there is only one matter, so that at size 0 nothing else is in memory.
-        sessions: records in order of time; those of a session are written together.
-        erased: ids of records that are erased before the questions.
+    Lives that share sentences have the same `group`, which must not be split between fitting and measuring. With one
+    matter only it is `alone`, so that at size 0 nothing else is in memory. `erased` records are erased before the
+    questions.
     """
 
     id: str
@@ -117,16 +113,11 @@ class Life:
 
 @dataclass(frozen=True)
 class LifeAnswer:
-    """The result of one question in a memory of one size.
+    """The result of one question in a memory with `size` unrelated records around the life.
 
-    Attributes:
-        size: how many unrelated records lie around the life.
-        ids: ids of the sources of the facts, best first, without duplicates.
-        superseded: those that are marked as corrected since.
-        counts: how often each was said, if the result has it.
-        context_ids: the records that the context block cites, in its order.
-        confidence: all that the result says of its confidence.
-        facts: id, score, similarity and alignment of each fact, best first.
+    `ids` are those of the sources of the facts, best first, without duplicates; `superseded` are marked as corrected
+    since, `counts` say how often each was said, and `context_ids` are what the context block cites, in its order.
+    `facts` have id, score, similarity and alignment, best first.
     """
 
     life: Life

@@ -81,14 +81,7 @@ def share(values: Iterable[bool]) -> float | None:
 
 @dataclass(frozen=True)
 class WantedRow:
-    """One row of the table of goals: a figure and its target.
-
-    Attributes:
-        wanted: the figure wanted, in [0,1].
-        at_most: whether it is to be at most `wanted`, rather than at least.
-        picks: the questions that it is taken over.
-        holds: the condition that is counted.
-    """
+    """One row of the table of goals: of the questions that it `picks`, the share that `holds`, and the one wanted."""
 
     name: str
     wanted: float

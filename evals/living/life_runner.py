@@ -35,12 +35,9 @@ _CITED = re.compile(r"^\[([^\]\n]+)\]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class LivingOptions:
-    """How lives are asked.
+    """How lives are asked: among how many unrelated records (each 0 to 100,000), which are generated with the seed.
 
-    Attributes:
-        sizes: how many unrelated records lie around each life; each 0 to 100,000, ascending.
-        seed: seed of the records generated around them.
-        around: a data set whose messages lie around them; None = generated ones.
+    `around` is a data set whose messages lie around them instead.
     """
 
     sizes: tuple[int, ...] = (0, 20, 200, 2000)

@@ -31,12 +31,7 @@ _EXPIRED_BEFORE = timedelta(days=1)
 
 @dataclass
 class LifeWriter:
-    """A life that is being written.
-
-    Attributes:
-        author: display name of the user, where messages carry one.
-        opened: whether statements begin with filler words.
-    """
+    """A life that is being written; its messages carry `author`, and `opened` statements begin with filler words."""
 
     id: str
     grammar: Grammar

@@ -19,10 +19,9 @@ NDCG_CUT = 10
 def expand_to_sources(facts: Iterable[RecalledFact]) -> list[str]:
     """Return the source ids of `facts`, in rank order, without duplicates (OPS-4).
 
-    A message, an archival entry or a trajectory stands for itself. A fact stands for the sources it
-    was drawn from, in the order of its evidence, or for itself where it names no source. Several
-    sources of one fact take several ranks, so that a fact with many sources gains nothing by that;
-    the cut at K comes after.
+    A message, an archival entry or a trajectory stands for itself. A fact stands for the sources it was drawn from, in
+    the order of its evidence, or for itself where it names no source. Several sources of one fact take several ranks,
+    so that a fact with many sources gains nothing by that; the cut at K comes after.
     """
     ids: dict[str, None] = {}
     for fact in facts:

@@ -37,12 +37,10 @@ _CONFIDENT = 0.8
 
 @dataclass
 class OldPolicyRun:
-    """The run of the old policy on one request.
+    """The run of the old policy on one request: the number of results of each call, and what was found.
 
-    Attributes:
-        result_counts: number of results of each call; a failed call has none.
-        new_facts: for each call the facts that no earlier one found and that are similar enough to be relevant.
-        facts: unique facts in the order of retrieval, not cut yet, each with the iteration that found it.
+    `new_facts` counts for each call the facts that no earlier one found and that are similar enough to be relevant;
+    `facts` are unique, in the order of retrieval, not cut yet, each with the iteration that found it.
     """
 
     result_counts: list[int] = field(default_factory=list)

@@ -71,10 +71,9 @@ NEW = "new"
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """The outcome of one request under one policy.
+    """The outcome of one request under one policy; facts are best first.
 
     Attributes:
-        facts: returned facts, best first.
         found_in: for each fact, the iteration that found it first, from 1; empty where the run isn't traced.
         new_facts: for each iteration, the relevant facts that it added.
         executed: queries that were executed, repeats included.
@@ -116,12 +115,9 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class LoopPolicy:
-    """The product's own loop with the given settings.
+    """The product's own loop with the given settings, or with other parts; `on_event` is called with every event.
 
-    Attributes:
-        on_event: called with every event.
-        parts: the parts of a retrieval; ablations hand in others than the product's own.
-        traced: whether results say which iteration found each fact.
+    Results say which iteration found each fact if they are `traced`.
     """
 
     settings: Settings

@@ -55,14 +55,11 @@ class EvalOptions:
 
 @dataclass(frozen=True)
 class ReplayPrompt:
-    """One request and its labels.
+    """One request and its labels: gold ids, none where nobody said, and the category that figures are grouped by.
 
-    Attributes:
-        gold: ids of the records that hold the answer; empty where nobody said.
-        answerable: whether memory holds the answer; None where nobody said.
-        category: name that figures are grouped by.
-        groups: sets of ids that each hold one part of the answer; an id outside of all is a part of its own.
-        before: the last record that its tenant holds when it is asked; None = all of them.
+    `answerable` is whether memory holds the answer; None where nobody said. `groups` are sets of ids that each hold one
+    part of the answer; an id outside of all is a part of its own. `before` is the last record that its tenant holds
+    when it is asked; None = all of them.
     """
 
     request: RetrieveRequest
@@ -86,10 +83,7 @@ class ReplayPrompt:
         return bool(self.gold) and self.answerable is not False
 
     def complete(self, ids: Sequence[str]) -> bool | None:
-        """Return whether all gold evidence is in the first ten of `ids`: the event that confidence predicts (CONF-4).
-
-        False if memory holds no answer; None if unknown.
-        """
+        """Return whether all gold is in the first ten of `ids`, the event of confidence (CONF-4); None if unknown."""
         if self.answerable is False:
             return False
         return bool(all_at_k(self.counted(ids), self.counted(self.gold), COMPLETE_CUT)) if self.gold else None

@@ -26,18 +26,16 @@ from recall_loop.state.settings.settings import Settings
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """One prompt under one policy.
+    """One prompt under one policy; what only a scored prompt has is None or {} for others.
 
     Attributes:
         result: the policy's result, without the facts.
         facts: how many facts it returned.
         ids: ids of the sources of the facts, in rank order, without duplicates.
         found_in: the iteration that found each of `ids` first, where the policy tells.
-        scores: retrieval metrics by name; {} where the prompt isn't scored.
-        gold_found: gold ids among all that were returned; None where the prompt isn't scored.
+        gold_found: gold ids among all that were returned.
         relevant: facts whose similarity is at least `novelty_min_similarity`, each counted once.
         complete: whether all gold evidence is in the first ten; None where that isn't known.
-        latency_ms: wall time.
     """
 
     policy: str

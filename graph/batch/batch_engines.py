@@ -186,14 +186,11 @@ class _WorkerProcess:
 
 
 def _useful_threads(setup: dict[str, Any]) -> int:
-    """Return how many requests at once are worth their threads in one process.
-
-    Where requests wait for a model there is no limit. Where they only compute, a second thread takes turns with the
-    first at Python, at a tenth of the processor's time; beside a server it computes while the first one waits.
-    """
+    """Return how many requests at once are worth their threads in one process: any number, if they wait for a model."""
     settings: Settings = setup["settings"]
     if settings.llm_model or settings.embedder == "openai":
         return sys.maxsize
+    # A second thread takes turns with the first at Python; beside a server it computes while the first one waits.
     location: Path | str = setup["location"]
     alone = isinstance(location, Path) and chroma_server.read_server_file(location) is None
     return 1 if alone and settings.chroma_url is None else 2

@@ -86,10 +86,7 @@ class ResultsFile:
             raise InvalidInputError("output", str(self._path), "a file that no other run is writing") from error
 
     def _read(self) -> None:
-        """Read which lines are done, and truncate a partial line after the last line break, left by a kill.
-
-        Nothing is cut from a file that isn't ours.
-        """
+        """Read which lines are done, and cut off a partial last line, left by a kill; of a file of ours only."""
         self._file.seek(0)
         keep = 0
         for number, data in enumerate(self._file, start=1):
@@ -162,19 +159,9 @@ _LATENCY = (("p50", 0.50), ("p95", 0.95), ("max", 1.0))
 class BatchSummary:
     """Counts of requests; those finished by the resumed run appear only in `skipped_errors`.
 
-    Attributes:
-        total: requests that have their line, skipped ones included.
-        succeeded: requests with a result.
-        failed: requests with an error.
-        skipped: requests that had their line already.
-        skipped_errors: why some of these weren't answered: errors by type, `tool_failure` where the search failed.
-        degraded: results that some part of the system was missing for.
-        stop_reasons: results by stop reason.
-        errors: errors by type.
-        iterations: search rounds of all results.
-        llm_calls: calls of the language model.
-        llm_tokens: tokens of those calls.
-        seconds: how long each result took.
+    `total` includes skipped ones, which had their line already. `skipped_errors` say why some of these weren't
+    answered: errors by type, `tool_failure` where the search failed. `degraded` results lack some part of the system,
+    and `seconds` are how long each result took.
     """
 
     total: int = 0

@@ -93,10 +93,7 @@ def _next(heard: queue.SimpleQueue[str | CallOutcome], seconds: float) -> str | 
 
 
 def _start(call: ModelCall, put: OutcomeSink) -> threading.Event:
-    """Start a call in a separate thread, and return the event that signals that nobody waits any more.
-
-    A daemon: the interpreter's end doesn't wait for a call that hangs.
-    """
+    """Start a call in a daemon thread, which may hang; return the event that says that nobody waits any more."""
     left = threading.Event()
     # The copied context carries the callbacks of a surrounding graph.
     work = contextvars.copy_context().run

@@ -158,11 +158,8 @@ def _constructed(model: BaseChatModel, schema: dict[str, Any], **options: Any) -
 
 
 def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
-    """Return the method without LangChain's parsers if they can be removed.
-
-    Parsers hold a stream back until it ends, and our own reader is more lenient. With `include_raw` langchain makes
-    `{raw: model} | parsers`; any other make is invoked as it is.
-    """
+    """Return the method without LangChain's parsers, which hold a stream back, if they can be removed."""
+    # With `include_raw` LangChain makes `{raw: model} | parsers`; any other make is invoked as it is.
     steps = getattr(getattr(runnable, "first", None), "steps__", None)
     raw = steps.get("raw") if isinstance(steps, Mapping) else None
     return OutputMethod(name, raw, True) if isinstance(raw, Runnable) else OutputMethod(name, runnable, False)

@@ -44,10 +44,7 @@ def searchable_text(run: RunData) -> str:
 
 
 def _rests(texts: Iterable[str], room: int) -> list[str]:
-    """Return what follows the beginnings of long texts, each from the word that the cut goes through, in fair shares.
-
-    Where there isn't room for all of it, no text takes more than its share of what the shorter ones leave.
-    """
+    """Return what follows the beginnings of long texts, from the word that is cut, in fair shares of `room`."""
     rests = [text[_word_start(text, _BEGINNING_CHARS) :] for text in texts if len(text) > _BEGINNING_CHARS]
     taken: dict[int, str] = {}
     for place, number in enumerate(sorted(range(len(rests)), key=lambda at: len(rests[at]))):

@@ -32,11 +32,9 @@ class ClientGoneError(Exception):
 
 
 class RequestExecutor:
-    """Runs one request's blocking work in the service's threads, until its deadline.
+    """Runs one request's blocking work in the service's threads, until its deadline (on `time.monotonic`'s clock).
 
-    Attributes:
-        deadline: end of its time, on `time.monotonic`'s clock.
-        cancelled: set when nobody waits any more; long work checks it and gives up.
+    `cancelled` is set when nobody waits any more; long work checks it and gives up.
     """
 
     def __init__(self, pool: Executor, seconds: float) -> None:

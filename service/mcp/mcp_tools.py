@@ -68,11 +68,9 @@ def given_owners(model: Scope | EraseArguments) -> dict[str, Any]:
 class ToolContext:
     """The memory that a call works with, and its permissions.
 
-    Attributes:
-        scope: what may be read, fixed by the operator or the key. Writing and erasing reach what belongs to the
-            very agent, user and conversation that it names.
-        caller: whose role allows: read; also add, and erase by id; also erase all of a conversation, user or agent.
-        on_result: called with each finished retrieval.
+    `scope` is what may be read, fixed by the operator or the key; writing and erasing reach what belongs to the very
+    agent, user and conversation that it names. `caller` has the role that allows: read; also add, and erase by id; also
+    erase all of a conversation, user or agent. `on_result` is called with each finished retrieval.
     """
 
     store: MemoryStore

@@ -30,13 +30,7 @@ _ROLE_RANKS = {KeyRole.METRICS: 0, KeyRole.READ: 1, KeyRole.WRITE: 2, KeyRole.AD
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller, identified by the credential alone.
-
-    Attributes:
-        tenant: whose memory it is.
-        key_id: public part of the key; None where the service runs without keys.
-        role: permissions: read; write records and trajectories; erase whole scopes.
-    """
+    """The caller, identified by the credential alone; `key_id` is None where the service runs without keys."""
 
     tenant: str
     key_id: str | None

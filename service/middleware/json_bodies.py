@@ -20,11 +20,7 @@ _SHOWN_CHARACTERS = 200
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object's pairs as a dictionary; for `object_pairs_hook` of `json.loads`.
-
-    Raises:
-        InvalidInputError: a key comes twice.
-    """
+    """Return an object's pairs as a dictionary, for `json.loads`; a key that comes twice raises `InvalidInputError`."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]

@@ -116,10 +116,7 @@ def _redact_url(scope: Scope) -> None:
 
 
 def _receive_with_deadline(receive: Receive, work: RequestExecutor, config: ServiceConfig) -> Receive:
-    """Return `receive`, with a deadline for the body; afterwards it waits for the client to leave.
-
-    The deadline is the request's own, and that of the least rate: only waiting for the client counts.
-    """
+    """Return `receive` with the deadlines of request and least rate; after the body it waits for the end."""
     whole, left = False, config.head_seconds
 
     async def timed() -> Message:

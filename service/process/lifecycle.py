@@ -123,10 +123,7 @@ class Service:
                 self._log_fails = True
 
     def health(self) -> HealthStatus:
-        """Return the issues that prevent answers, and those that degrade them.
-
-        They are determined once a second at most.
-        """
+        """Return the issues that prevent answers, and those that degrade them, as of the last second."""
         with self._health_lock:
             if time.monotonic() - self._checked_at > _HEALTH_CACHE_SECONDS:
                 self._health = self._check_health()
@@ -198,10 +195,7 @@ class Service:
             self._embedded = True
 
     def _tend(self, spare: ThreadPoolExecutor) -> list[asyncio.Task[None]]:
-        """Check Chroma, so that answers show its failure before a write meets it, and erase expired records.
-
-        If there is an owner process, it erases them.
-        """
+        """Check Chroma, so that answers show its failure before a write meets it, and erase what has expired."""
         maintenance, seconds = self.store.maintenance, self.settings.sweep_seconds
         tasks = [asyncio.create_task(repeat(maintenance.probe, _PROBE_SECONDS, spare, "the check of the store"))]
         if seconds and not self.store.read_only:

@@ -40,13 +40,10 @@ class WriterUnavailableError(StoreUnavailableError):
 
 
 class RemoteWriterStore(MemoryStore):
-    """A store that is open for reading, and hands writes to its owner over a Unix socket.
+    """A store that is open for reading, and hands writes to its owner over a Unix socket (`writer_socket`).
 
     A write is acknowledged when the owner has acknowledged it. If the owner goes away meanwhile the call raises
     `WriterUnavailableError`: the write may or may not have happened, and repeating it is safe.
-
-    Attributes:
-        writer_socket: the owner's socket; None until `open_service_store` has set it.
     """
 
     writer_socket: Path | None = None

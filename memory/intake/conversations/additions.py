@@ -168,10 +168,7 @@ def _items(content: object) -> list[object]:
 
 
 def is_one_message(item: object) -> bool:
-    """Return whether it has a message's content, or is `(role, text)` as LangChain takes it.
-
-    A pair of texts is a list of two.
-    """
+    """Return whether it has a message's content, or is LangChain's `(role, text)`; a pair of texts is a list of two."""
     if isinstance(item, Mapping):
         return not item.keys().isdisjoint(CONTENT) and "messages" not in item
     if any(attribute(item, name, _ABSENT) is not _ABSENT for name in CONTENT):

@@ -161,10 +161,7 @@ def _merge_drafts(
 
 
 def _merge_draft(before: Message, draft: dict[str, Any]) -> Message:
-    """Return a known message with its new text, as unread for facts; the same object if its text is the same.
-
-    Its time and position stay.
-    """
+    """Return a known message with its new text, unread for facts, in its place; the same object if nothing is new."""
     new = {name: draft[name] for name in ("text", "author", "role")}
     if all(getattr(before, name) == value for name, value in new.items()):
         return before

@@ -52,11 +52,8 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
 
 
 def _first_conversations(document: Any) -> dict[str, str]:
-    """Return the ids of messages that several conversations show, each with the conversation that was begun first.
-
-    The one begun first, and not the first of the list: that is ordered by the last use, which changes.
-    """
-    shown: dict[str, tuple[str, str]] = {}
+    """Return the ids of messages that several conversations show, each with the conversation that was begun first."""
+    shown: dict[str, tuple[str, str]] = {}  # the list is ordered by the last use, which changes
     shared: set[str] = set()
     for conversation in filter(lambda one: isinstance(one, Mapping), as_list(document)):
         mapping = as_mapping(conversation.get("mapping"))

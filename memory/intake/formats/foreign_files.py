@@ -58,10 +58,7 @@ _BESIDE = ("projects.json", "memories.json")
 
 
 def check_signature(path: Path, head: bytes) -> None:
-    """Raise `UnreadableFileError` where a file's first bytes show that it holds no text: its kind, and the remedy.
-
-    A ZIP is for `zip_members` to judge.
-    """
+    """Raise `UnreadableFileError` where a file's first bytes are of no text; ZIPs are left to `zip_members`."""
     for offset, signature, what, instead in _SIGNATURES:
         if head[offset : offset + len(signature)] == signature:
             raise UnreadableFileError(path, what, instead.replace("FILE.pdf", path.name))

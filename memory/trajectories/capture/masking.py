@@ -110,10 +110,7 @@ class Masking:
         return text
 
     def for_texts(self, texts: Iterable[str]) -> Masking:
-        """Return the same masking with only those patterns that can match one of `texts`.
-
-        One search of a whole run saves as many searches as it has messages.
-        """
+        """Return it with the patterns that can match one of `texts`: one search of a run saves one for each message."""
         return replace(self, patterns=tuple(self._possible("\n".join(texts))))
 
     def _possible(self, text: str) -> list[SecretPattern]:
@@ -144,10 +141,7 @@ class Masking:
         return any(isinstance(name, str) and self.is_secret_name(name) for name in names)
 
     def _mask_json(self, text: str, repeated: Iterable[str]) -> str:
-        """Return text that spells a JSON object or list with the values of secret names masked.
-
-        Text that was cut off, or isn't quite JSON, is searched for names with a plain value.
-        """
+        """Return text that spells JSON, also such that was cut off, with the values of secret names masked."""
         if text.lstrip()[:1] not in ("{", "[") or not self.keys:
             return text
         parsed = _parse_json(text)

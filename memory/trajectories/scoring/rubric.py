@@ -55,17 +55,9 @@ _LEVELS = (
 class RunCounts:
     """The counts of the rubric; each number only grows with the events of a run.
 
-    Attributes:
-        answered: whether the agent said or did anything.
-        replied: whether it said anything in words.
-        user_turns: user messages with words.
-        refinements: user messages after the first that say something new.
-        words: different stems in what users said.
-        reply_words: different stems in what the agent said.
-        tools: different tools.
-        calls: different calls: name and arguments.
-        steps: messages with calls.
-        corrections: errors of tools that were followed by a call not made before.
+    `answered` is whether the agent said or did anything, `replied` whether in words. `refinements` are user messages
+    after the first that say something new; words are counted as different stems, calls by name and arguments; `steps`
+    are messages with calls, and `corrections` errors of tools that were followed by a call not made before.
     """
 
     answered: bool = False
