@@ -128,5 +128,5 @@ def call_forget(context: ToolContext, arguments: ForgetArguments, _: ReportProgr
         dry_run=arguments.dry_run,
     )
     done = "Would forget" if report.dry_run else "Forgot"
-    data = ForgetResult(records=report.records, by_kind=dict(report.by_kind), dry_run=report.dry_run)
-    return ToolResult(f"{done} {format_count(report.records, 'record')}.", data)
+    data = ForgetResult.model_validate(report, from_attributes=True)
+    return ToolResult(f"{done} {format_count(data.records, 'record')}.", data)

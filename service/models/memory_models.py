@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 
-from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult
-from recall_loop.service.models.record_models import MAX_BATCH_RECORDS, RecordOutcome, record_outcomes
+from recall_loop.memory.intake.conversations.additions import KEPT_ROLES
+from recall_loop.service.models.record_models import MAX_BATCH_RECORDS, RecordOutcome
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.types import Identifier, Role
 
@@ -90,14 +90,3 @@ class AddResponse(BaseModel):
     outcomes: list[RecordOutcome] = Field(description="One for each record, in order.")
     skipped: list[SkippedItem] = Field(description="Messages without text, or with a role not in `roles`.")
     facts: InferredFacts | None = Field(None, description="With `infer` only.")
-
-
-def add_response(added: AddResult) -> AddResponse:
-    """Return the outcome of an addition as the service gives it."""
-    facts = added.facts
-    return AddResponse(
-        ids=list(added.ids),
-        outcomes=record_outcomes(added.outcomes),
-        skipped=[SkippedItem(index=one.index, reason=one.reason) for one in added.skipped],
-        facts=None if facts is None else InferredFacts.model_validate(facts, from_attributes=True),
-    )

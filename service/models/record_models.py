@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, ValidationInfo, field_validator
 
 from recall_loop.memory.store.encoding.derivation import derive_kind
-from recall_loop.memory.store.tables.prepared_records import WriteOutcome, WriteStatus
+from recall_loop.memory.store.tables.prepared_records import WriteStatus
 from recall_loop.service.models.search_models import ListParams, RecordParams, encode_cursor
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_CLASSES, AnyRecord, Fact, Record, RecordVersion
@@ -94,11 +94,6 @@ class RecordOutcome(BaseModel):
     status: WriteStatus = Field(description="`unchanged`: the same record already existed.")
     error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
     warning: str | None = Field(None, description="Difference from the given record, such as a future time left out.")
-
-
-def record_outcomes(outcomes: Iterable[WriteOutcome]) -> list[RecordOutcome]:
-    """Return what became of records as the service gives it."""
-    return [RecordOutcome.model_validate(one, from_attributes=True) for one in outcomes]
 
 
 class BatchResult(BaseModel):

@@ -155,4 +155,4 @@ def forget(body: ForgetRequest, caller: AdminDep, store: StoreDep) -> Response:
         content_types=body.content_types,
         dry_run=body.dry_run,
     )
-    return json_response(ForgetResult(records=report.records, by_kind=dict(report.by_kind), dry_run=report.dry_run))
+    return json_response(ForgetResult.model_validate(report, from_attributes=True))

@@ -22,7 +22,7 @@ from recall_loop.service.middleware.dependencies import (
     WriterDep,
 )
 from recall_loop.service.middleware.json_bodies import json_router
-from recall_loop.service.models.memory_models import AddRequest, AddResponse, add_response
+from recall_loop.service.models.memory_models import AddRequest, AddResponse
 from recall_loop.service.models.record_models import ExportParams, MemoryOverview
 from recall_loop.state.scope import Filters, Scope
 
@@ -46,7 +46,8 @@ def add_memories(body: AddRequest, caller: WriterDep, store: StoreDep, service: 
     """
     memory = Memory(store=store, settings=service.settings, llm=service.llm)
     fields = body.model_dump(exclude={"content"})
-    return json_response(add_response(memory.add(body.content, tenant=caller.tenant, actor=caller.key_id, **fields)))
+    added = memory.add(body.content, tenant=caller.tenant, actor=caller.key_id, **fields)
+    return json_response(AddResponse.model_validate(added, from_attributes=True))
 
 
 @router.get("/overview", summary="See what memory holds", response_model=MemoryOverview)

@@ -33,7 +33,6 @@ from recall_loop.service.models.record_models import (
     RecordsPage,
     RelatedRecords,
     WriteResult,
-    record_outcomes,
 )
 from recall_loop.state.errors import RecordNotFoundError
 from recall_loop.state.records.records import AnyRecord
@@ -76,7 +75,7 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
     rows = store.upsert(batch.records, tenant=caller.tenant, actor=caller.key_id, on_reject="report")
     statuses = [row.status for row in rows]
     counts = {status: statuses.count(status) for status in get_args(WriteStatus)}
-    return json_response(BatchResult(**counts, outcomes=record_outcomes(rows)))
+    return json_response(BatchResult.model_validate({**counts, "outcomes": rows}, from_attributes=True))
 
 
 @router.get("", summary="List records", response_model=RecordsPage)
