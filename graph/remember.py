@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from recall_loop.memory.intake.conversations.conversation import (
     CONVERSATION_ROLES,
@@ -40,22 +40,15 @@ _FACT_COUNTS = {
 RememberNode = Callable[..., dict[str, Any]]
 
 
-class _Owner(BaseModel):
-    """Who the messages belong to, as far as it is known."""
-
-    model_config = ConfigDict(frozen=True)
-
-    tenant: Identifier | None = None
-    agent_id: Identifier | None = None
-    group_id: Identifier | None = None
-    user_id: Identifier | None = None
-    conversation_id: Identifier | None = None
-    session: Identifier | None = None
-
-
-class _RememberOptions(_Owner):
+class _RememberOptions(BaseModel):
     """Options of a remember node; the owners that it names take precedence over those of the context."""
 
+    tenant: Identifier | None
+    agent_id: Identifier | None
+    group_id: Identifier | None
+    user_id: Identifier | None
+    conversation_id: Identifier | None
+    session: Identifier | None
     facts: bool
     trajectory: bool
     single_valued: tuple[str, ...]
@@ -128,12 +121,39 @@ def remember(
 
 def _make_node(resources: GraphResources, options: _RememberOptions, masking: Masking) -> RememberNode:
     def remember_node(state: Any, *, runtime: Runtime[Any]) -> dict[str, Any]:
-        recorder = _MessageRecorder(resources, options, resolve_context(runtime))
-        outcome = recorder.record(_thread_messages(state, options.messages_key), masking)
+        context = resolve_context(runtime)
+        settings = resources.settings_for(context)
+        _check_store(resources, context, settings)
+        chat_client = resources.chat_client_for(context, settings) if options.facts else None
+        owner = _conversation_owner(options, context, settings)
+        store, messages = resources.store_for(context), _thread_messages(state, options.messages_key)
+        recorded = record_messages(store, owner, messages, roles=options.roles)
+        outcome: dict[str, Any] = {
+            "conversation_id": owner.conversation_id,
+            "created": list(recorded.created),
+            "replaced": list(recorded.replaced),
+            "facts": None,
+            "trajectory_id": None,
+            "failures": [],
+            "warnings": list(recorded.warnings),
+        }
+        if chat_client is not None:
+            read = extract_facts(store, owner, recorded.records, chat_client, settings, options.single_valued)
+            outcome["facts"] = {name: getattr(read, field) for name, field in _FACT_COUNTS.items()}
+            outcome["failures"] += [{"step": "facts", **read.failure}] if read.failure else []
+        if options.trajectory:
+            outcome["trajectory_id"] = record_turn(store, owner, messages, masking=masking, now=datetime.now(UTC))
         runtime.stream_writer({"type": "remembered", **outcome})
         return {"remembered": outcome}
 
     return remember_node
+
+
+def _check_store(resources: GraphResources, context: Context, settings: Settings) -> None:
+    if resources.store is not None and context.store_path is not None:
+        raise InvalidInputError("store_path", context.store_path, "none in the context: remember has its own store")
+    if resources.store is None and not (context.store_path or settings.store_path):
+        raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
 
 
 def _thread_messages(state: Any, key: str) -> list[Any]:
@@ -144,60 +164,16 @@ def _thread_messages(state: Any, key: str) -> list[Any]:
     return [message for message in found if not is_recall_block(message)]
 
 
-class _MessageRecorder:
-    """One run of the node."""
-
-    def __init__(self, resources: GraphResources, options: _RememberOptions, context: Context) -> None:
-        self._options, self._settings = options, resources.settings_for(context)
-        if resources.store is not None and context.store_path is not None:
-            raise InvalidInputError("store_path", context.store_path, "none in the context: remember has its own store")
-        if resources.store is None and not (context.store_path or self._settings.store_path):
-            raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
-        self._chat_client = resources.chat_client_for(context, self._settings) if options.facts else None
-        self._owner = _conversation_owner(options, context, self._settings)
-        self._store = resources.store_for(context)
-
-    def record(self, messages: Sequence[Any], masking: Masking) -> dict[str, Any]:
-        """Write the requested kinds, messages first, and return the outcomes as plain JSON."""
-        recorded = record_messages(self._store, self._owner, messages, roles=self._options.roles)
-        outcome: dict[str, Any] = {
-            "conversation_id": self._owner.conversation_id,
-            "created": list(recorded.created),
-            "replaced": list(recorded.replaced),
-            "facts": None,
-            "trajectory_id": None,
-            "failures": [],
-            "warnings": list(recorded.warnings),
-        }
-        if self._chat_client is not None:
-            extracted = extract_facts(
-                self._store,
-                self._owner,
-                recorded.records,
-                self._chat_client,
-                self._settings,
-                self._options.single_valued,
-            )
-            outcome["facts"] = {name: getattr(extracted, field) for name, field in _FACT_COUNTS.items()}
-            if extracted.failure is not None:
-                outcome["failures"].append({"step": "facts", **extracted.failure})
-        if self._options.trajectory:
-            outcome["trajectory_id"] = record_turn(
-                self._store, self._owner, messages, masking=masking, now=datetime.now(UTC)
-            )
-        return outcome
-
-
 def _conversation_owner(options: _RememberOptions, context: Context, settings: Settings) -> ConversationOwner:
     """Return whose conversation it is: arguments before context before `configurable`."""
     configured = get_config().get("configurable") or {}
     thread, session = configured.get("thread_id"), configured.get("session")
     values = {"tenant": settings.tenant, "session": session or None, "conversation_id": str(thread) if thread else None}
     for source in (context, options):
-        named = {name: getattr(source, name, None) for name in _Owner.model_fields}
+        named = {name: getattr(source, name, None) for name in ConversationOwner.model_fields}
         values |= {name: value for name, value in named.items() if value is not None}
     if values["conversation_id"] is None:
         raise InvalidInputError(
             "conversation_id", None, "conversation_id= here or in the context, or a thread_id in `configurable`"
         )
-    return ConversationOwner(**validate_model(_Owner, values).model_dump())
+    return validate_model(ConversationOwner, values)

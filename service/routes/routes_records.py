@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, get_args
 
 from fastapi import Path, Query
@@ -125,8 +126,7 @@ def read_relations(record_id: RecordId, caller: CallerDep, store: StoreDep) -> R
     found = store.relations(record_id, scope=Scope(tenant=caller.tenant))
     if found is None:
         raise not_found_problem("record", record_id)
-    names = ("sources", "derived", "supersedes", "superseded_by", "sources_known", "sources_gone")
-    related = {name: getattr(found, name) for name in names}
+    related = {field.name: getattr(found, field.name) for field in fields(found)}
     recalled = RecallFigures.model_validate(store.recalls(record_id, scope=Scope(tenant=caller.tenant)))
     return json_response(RelatedRecords(**related, recalled=recalled), nulls=True)
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict
+
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
 from recall_loop.memory.parsing.foreign_json import to_datetime
 from recall_loop.memory.parsing.message_fields import parse_known_message, stated_time
@@ -23,7 +25,7 @@ from recall_loop.state.errors import validate_model
 from recall_loop.state.records.records import Message
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
-from recall_loop.state.types import MAX_TEXT_CHARS, Role, is_to_come
+from recall_loop.state.types import MAX_TEXT_CHARS, Identifier, Role, is_to_come
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -35,24 +37,24 @@ CONVERSATION_ROLES = (Role.USER, Role.ASSISTANT)
 MESSAGE_ID_ATTRIBUTE, FACTS_ATTRIBUTE, STALE_FACTS_ATTRIBUTE = "message_id", "facts", "stale_facts"
 
 
-@dataclass(frozen=True)
-class ConversationOwner:
+class ConversationOwner(BaseModel):
     """Whose conversation it is. It comes from the program, never from messages or a model.
 
     `session` is a part of the conversation: neighbours' windows never join two sessions.
     """
 
-    conversation_id: str | None
-    tenant: str = DEFAULT_TENANT
-    agent_id: str | None = None
-    group_id: str | None = None
-    user_id: str | None = None
-    session: str | None = None
+    model_config = ConfigDict(frozen=True)
+
+    tenant: Identifier = DEFAULT_TENANT
+    agent_id: Identifier | None = None
+    group_id: Identifier | None = None
+    user_id: Identifier | None = None
+    conversation_id: Identifier | None = None
+    session: Identifier | None = None
 
     def owner_fields(self) -> dict[str, str | None]:
         """Return the fields that say of a record whose it is."""
-        names = ("agent_id", "group_id", "user_id", "conversation_id")
-        return {name: getattr(self, name) for name in names}
+        return self.model_dump(include={"agent_id", "group_id", "user_id", "conversation_id"})
 
     def key(self, kind: str, *parts: str) -> str:
         """Return a record's id, the same each time; equal parts in another conversation give another id."""
@@ -85,14 +87,14 @@ def record_messages(
     Messages may be LangChain's, or mappings with role and content. Those without text are left out. A new message gets
     the position after the last one that the store has of the session (none if that has none: then times order them),
     and the time that it names (as `timestamp` or `created_at`, also among LangChain's `additional_kwargs`); without
-    such a time, or if it is more than a day ahead of the clock, the current time. What is no message, and a field of
-    `owner` that isn't allowed, raise `InvalidInputError`; after a `StoreUnavailableError` repeating the call is safe.
+    such a time, or if it is more than a day ahead of the clock, the current time. What is no message raises
+    `InvalidInputError`; after a `StoreUnavailableError` repeating the call is safe.
     """
     warnings: list[str] = []
     drafts = list(_drafts(owner, messages, frozenset(roles), datetime.now(UTC), warnings))
     with store.exclusive(owner.tenant):
-        scope = validate_model(Scope, {"tenant": owner.tenant}, "place")
-        known = {record.id: record for record in store.get([draft["id"] for draft in drafts], scope=scope)}
+        stored = store.get([draft["id"] for draft in drafts], scope=Scope(tenant=owner.tenant))
+        known = {record.id: record for record in stored}
         session_scope = Scope(tenant=owner.tenant, user_id=owner.user_id, conversation_id=owner.conversation_id)
         merged = _merge_drafts(drafts, known, store.next_position(session_scope, owner.session))
         changed = {record.id: record for record, before in merged if record is not before}

@@ -46,7 +46,7 @@ def store():
 
 
 def by_message(store, tmp_path):
-    record_messages(store, ConversationOwner("c"), [{"role": "user", "content": "x", "timestamp": FAR}])
+    record_messages(store, ConversationOwner(conversation_id="c"), [{"role": "user", "content": "x", "timestamp": FAR}])
 
 
 def by_line(store, tmp_path):
