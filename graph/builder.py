@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from opentelemetry.trace import Span
 from typing_extensions import TypedDict
 
-from recall_loop.graph.parent_keys import KeyNames, ParentKeys
+from recall_loop.graph.nesting.parent_keys import KeyNames, ParentKeys
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.evaluate_progress import evaluate_progress

@@ -12,7 +12,8 @@ from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import BaseModel
 
-from recall_loop.graph.parent_keys import INPUTS, GraphCall, ParentKeys
+from recall_loop.graph.nesting.parent_calls import GraphCall
+from recall_loop.graph.nesting.parent_keys import INPUTS, ParentKeys
 from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs
 from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
