@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
 
 
 def _run_dataset(args: argparse.Namespace) -> int:
-    from recall_loop.cli.core.screen import make_console
+    from recall_loop.cli.core.screen import make_console, print_json
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.replay import eval_report
     from recall_loop.evals.runs.dataset_ingest import open_eval_store, with_cross_collection_questions
@@ -87,7 +86,7 @@ def _run_dataset(args: argparse.Namespace) -> int:
                 lines.write(json.dumps(eval_report.question_line(answer), ensure_ascii=False) + "\n")
     report = eval_report.build_eval_report(dataset, options, settings, answers)
     if args.json:
-        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+        print_json(report, indent=2)
     else:
         eval_report.show(report, make_console(tables=True))
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def check_living_options(args: argparse.Namespace) -> None:
 
 def run_living(args: argparse.Namespace) -> int:
     """Ask the lives, print the report, and return the exit code 0."""
-    from recall_loop.cli.core.screen import make_console
+    from recall_loop.cli.core.screen import make_console, print_json
     from recall_loop.evals.living import life_report
     from recall_loop.evals.living.life_runner import LivingOptions, false_corrections, run_lives
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
@@ -83,7 +82,7 @@ def run_living(args: argparse.Namespace) -> int:
     source = args.data.name if args.data else f"generated, part {args.part or _PARTS[0]}"
     report = life_report.build_living_report(source, lives, options, settings, answers, found)
     if args.json:
-        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+        print_json(report, indent=2)
     else:
         life_report.show(report, make_console(tables=True))
     return 0

@@ -136,8 +136,6 @@ class _World:
 
 
 def _answer(life: Life, question: LifeQuestion, size: int, result: RetrieveResult, latency_ms: float) -> LifeAnswer:
-    """Return the measurements of a result. Hints and counts are read if the result has them."""
-    facts = [(fact.id, fact.model_dump()) for fact in result.facts]
     return LifeAnswer(
         life=life,
         question=question,
@@ -146,8 +144,8 @@ def _answer(life: Life, question: LifeQuestion, size: int, result: RetrieveResul
         label=result.confidence.label.value,
         score=result.confidence.score,
         confidence=result.confidence.model_dump(mode="json"),
-        superseded=frozenset(name for name, fields in facts if fields.get("superseded_by_hint")),
-        counts={name: fields["count"] for name, fields in facts if fields.get("count")},
+        superseded=frozenset(fact.id for fact in result.facts if fact.superseded_by_hint),
+        counts={fact.id: fact.count for fact in result.facts},
         context_ids=tuple(_CITED.findall(result.context)),
         facts=tuple(
             (fact.id, fact.score, fact.similarity, tuple((fact.debug or {})["alignment"])) for fact in result.facts
@@ -183,8 +181,9 @@ def false_corrections(
         result = retrieve(prompt.request.model_copy(update={"reference_time": now}), store=store, settings=chosen)
         for fact in result.facts:
             facts += 1
-            if hint := fact.model_dump(mode="json").get("superseded_by_hint"):
-                examples.append({"question": prompt.request.question.content, "text": fact.text, "hint": hint})
+            if fact.superseded_by_hint:
+                asked = prompt.request.question.content
+                examples.append({"question": asked, "text": fact.text, "hint": fact.superseded_by_hint})
         if progress:
             progress("ask", done, len(prompts))
     return {
