@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any
 
 from langgraph.store.base import ListNamespacesOp, MatchCondition, Op, SearchOp
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 _WIDENING_FACTOR = 4
-_ORDER_OPERATORS = ("$gt", "$gte", "$lt", "$lte")
+_COMPARISONS = {"$eq": eq, "$ne": ne, "$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FoundItem = tuple[Record, float | None]
 
 
@@ -167,19 +168,12 @@ def _matches_value(value: Any, expected: Any) -> bool:
     return bool(value == expected)
 
 
-def _apply_operator(value: Any, operator: str, bound: Any) -> bool:
+def _apply_operator(value: Any, name: str, bound: Any) -> bool:
     """Apply an operator. Numbers compare with numbers and text with text; anything else is neither less nor more."""
-    if operator == "$eq":
-        return bool(value == bound)
-    if operator == "$ne":
-        return bool(value != bound)
-    if operator not in _ORDER_OPERATORS:
-        raise InvalidInputError("filter", operator, "$eq, $ne, $gt, $gte, $lt or $lte")
-    if not (_number(value) and _number(bound)) and not (isinstance(value, str) and isinstance(bound, str)):
-        return False
-    if value == bound:
-        return operator in ("$gte", "$lte")
-    return (value > bound) is operator.startswith("$gt")
+    if name not in _COMPARISONS:
+        raise InvalidInputError("filter", name, "$eq, $ne, $gt, $gte, $lt or $lte")
+    same_kind = (_number(value) and _number(bound)) or (isinstance(value, str) and isinstance(bound, str))
+    return (name in ("$eq", "$ne") or same_kind) and bool(_COMPARISONS[name](value, bound))
 
 
 def _number(value: Any) -> bool:
