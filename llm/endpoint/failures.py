@@ -159,20 +159,14 @@ def call_error(reason: FailureReason, detail: str, *, alive: bool = False) -> Ca
 
 
 def unclassified_error(error: Exception) -> CallError:
-    """Return the error for anything unreadable or unknown: an error whose own text raises, a malformed reply.
-
-    Only the error's class is used.
-    """
+    """Return the error for anything unknown, or an error whose own text raises, by the error's class alone."""
     if issubclass(type(error), RecursionError):
         return call_error(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
     return call_error(FailureReason.ERROR, "the reply can't be read")
 
 
 def classify_error(error: BaseException, form: str = "the form that is expected") -> CallError:
-    """Classify an error of a model's call. Its own message is read but never passed on.
-
-    `form` says of which form a readable reply is.
-    """
+    """Classify an error of a model's call, whose message is never passed on; `form` is the form of a readable reply."""
     error = reported_error(error) or error
     if isinstance(error, ContextOverflowError):
         failure = Failure(FailureReason.BAD_REQUEST, "the prompt is longer than the model's context")

@@ -40,10 +40,7 @@ def provider_of(name: str | None, base_url: str | None) -> str:
 
 
 def settings_for_model(settings: Settings, name: str | None, base_url: str | None = None) -> Settings:
-    """Return settings with another chat model; their URL and key are left out if it is another provider's.
-
-    `base_url` is the address that was named together with the model.
-    """
+    """Return settings with another chat model and its `base_url`, without the address and key of another provider."""
     if name is None or name == settings.llm_model:
         return settings
     url = base_url or settings.llm_base_url

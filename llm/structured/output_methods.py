@@ -166,10 +166,7 @@ def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
 
 
 def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
-    """Return the keyword arguments that bound one call's reply and its wait, as far as the model takes such.
-
-    A model's own smaller `max_tokens` stays.
-    """
+    """Return the arguments that bound a call, as far as the model takes them; its own smaller `max_tokens` stays."""
     if "max_tokens" not in type(model).model_fields:
         return {}
     own = getattr(model, "max_tokens", None)

@@ -59,10 +59,7 @@ def parse_reply(result: Any) -> ParsedReply:
 
 
 def parse_truncated_reply(error: BaseException) -> ParsedReply | None:
-    """Return the reply inside openai's error of a reply that was cut off; None for other errors.
-
-    A reply may be whole although it ends at the limit.
-    """
+    """Return the reply, which may be whole, in openai's error of one that ends at the limit; None for other errors."""
     completion = getattr(error, "completion", None)
     choices = getattr(completion, "choices", None)
     if not choices:

@@ -73,10 +73,7 @@ class RejectsFile:
         self._source = os.fsencode(relative).decode("utf-8", "backslashreplace")
 
     def drop_after(self, line: int) -> None:
-        """Drop this input's entries after `line`, left from an earlier or broken-off run.
-
-        Raises `InvalidInputError` where the file exists and is not a rejects file.
-        """
+        """Drop this input's entries after `line`; raise `InvalidInputError` where the file is no rejects file."""
         if not self._path.exists():
             return
         kept = [entry for entry in self._entries() if entry["file"] != self._source or entry["line"] <= line]

@@ -63,10 +63,7 @@ _INSTEAD = "say with --format what it is"
 
 @dataclass(frozen=True, slots=True)
 class DetectedFormat:
-    """What a file is taken for: one of `FORMATS`, or nothing where there are only blanks in it.
-
-    `document` is the JSON value that the file holds, where it was read whole.
-    """
+    """What a file is taken for, one of `FORMATS` or nothing if blank; `document` is its JSON value if read whole."""
 
     name: str
     document: Any = None

@@ -106,10 +106,7 @@ def text_encoding(path: Path) -> str:
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return a member of an archive.
-
-    Raises `UnreadableFileError` where it is encrypted, damaged, packed in an unknown way, or above 1 GiB unpacked.
-    """
+    """Return a member of an archive; raise `UnreadableFileError` where it can't be unpacked, or exceeds 1 GiB."""
     size = archive.getinfo(name).file_size
     if size > LARGEST_MEMBER:
         words = f"a ZIP archive whose {name} has {size} bytes unpacked"

@@ -53,10 +53,7 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
 
 
 def read_text(path: Path) -> Iterator[SourceItem]:
-    """Yield the paragraphs of a text, joined to pieces of at most 1,500 characters where they are shorter.
-
-    Raises `UnreadableFileError` where it isn't UTF-8.
-    """
+    """Yield a text's paragraphs, short ones joined to 1,500 characters; raise `UnreadableFileError` if not UTF-8."""
     for number, piece in enumerate(_pieces(_read(path), PIECE_CHARS), start=1):
         yield SourceItem(number, {"kind": "archival", "text": piece, "label": file_title(path)}, piece)
 

@@ -60,10 +60,7 @@ def default_import_rejects_path(path: Path) -> Path:
 def preview_import(
     source: ImportSource, store: MemoryStore | None, options: WriteOptions, *, on_rejected: RejectedCallback = None
 ) -> ImportSummary:
-    """Say what `import_source` would do; nothing is written. Without a store everything would be new.
-
-    Raises as `import_source` where the source or the store can't be read.
-    """
+    """Say what `import_source` would do, raising as it does, and write nothing; without a store all would be new."""
     began = time.monotonic()
     summary = ImportSummary(source.path, default_import_rejects_path(source.path), description=source.description)
     scope = Scope(tenant=options.tenant)

@@ -90,10 +90,7 @@ def point_record_id(point_id: str | int) -> str:
 
 
 class Mem0History:
-    """mem0's history file: former wordings of memories, and the messages that it still keeps.
-
-    Raises `SourceError` where it can't be read, or is something else.
-    """
+    """mem0's history file, of former wordings and kept messages; raises `SourceError` where it can't be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
