@@ -7,6 +7,7 @@ and tells no place neither, and to "who is my judo teacher?" what tells of nobod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 
 from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, has_money, without_counted
@@ -42,6 +43,8 @@ _CAPITALISED = frozenset({"en", "de", "es", "fr", "it", "pt", "nl", "ru"})
 _SHORT_REPLY = 6
 # Numbers of so many digits may count things; a longer one before a word of the question is its price ("900 rent").
 _SMALL_DIGITS = 2
+_MEASURE_WORDS = 2
+_STOPS = re.compile(r"[.!?]\s+")
 _TOLD_BY_THEIR_WORDS = frozenset({AskedProperty.AGE, AskedProperty.CLOCK})
 _PLACES = frozenset({"=residence", "=work"})
 
@@ -170,14 +173,25 @@ def _tells_price(text: str, question: AnalysedQuestion) -> bool:
     things = (word for word in content_words(question.text) if PRICE not in find_topics(fold(word), language))
     asked = {stem(word, language) for word in things}
     numbers = {*filter(has_number, words(question.text))} | stop_words(language)
-    left = clauses_of(without_times(without_counted(text, language)))
+    told = without_times(without_counted(text, language))
+    left = [part for clause in clauses_of(told) for part in _STOPS.split(clause)]
     return any(has_number(" ".join({*_uncounted(words(each), asked, language)} - numbers)) for each in left)
 
 
 def _uncounted(found: Sequence[str], things: Set[str], language: str) -> list[str]:
-    """Return words without small numbers right before one of the things."""
+    """Return words without small numbers right before one of the things; none of another measure ("size 52")."""
+    if len(found) == _MEASURE_WORDS and _is_small(found[1]) and _is_measure(found[0], things, language):
+        return []
     following = zip(found, [*found[1:], ""], strict=False)
     return [word for word, after in following if not (_is_small(word) and stem(after, language) in things)]
+
+
+def _is_measure(word: str, things: Set[str], language: str) -> bool:
+    """Tell whether a word may name a measure other than a price, and is none of the things."""
+    if has_number(word) or word in stop_words(language) or stem(word, language) in things:
+        return False
+    folded = fold(word)
+    return not (PRICE in find_topics(folded, language) or prices_in(folded, language) or asks_to_pay(word, language))
 
 
 def _is_small(word: str) -> bool:

@@ -97,7 +97,7 @@ def _reply_to(question: PoolEntry, messages: Iterable[PoolEntry]) -> PoolEntry |
 
 
 def _is_refusal(reply: PoolEntry, holds_kind: Predicate | None) -> bool:
-    """Tell whether a reply begins by saying that there is no answer, or is negated and has nothing of the asked kind."""
+    """Tell whether a reply first says that there is no answer, or is negated and has nothing of the asked kind."""
     text = reply["record"]["text"]
     acts = find_speech_acts(text, Role.ASSISTANT)
     if acts and acts[0].act is SpeechAct.NON_ANSWER:

@@ -98,7 +98,7 @@ def renewal_features(
     ]
     older = _Contents(first)
     for at, item in may:
-        newer = _Contents(item)
+        newer = older.followed_by(item, matter)
         common = (_shared(older, newer, matter) | (matter.terms & (newer.words | newer.topics))) - matter.names
         earlier = (each for each in ranked[1:RENEWAL_DEPTH] if _day(each) < _day(item))
         plain = is_of_plain_thing(_stems_of(older.statements), item, earlier, matter.terms)
@@ -116,9 +116,11 @@ def _similarities(first: RankedEntry, later: RankedEntry) -> dict[str, float]:
 
 
 def _contents(older: _Contents, newer: _Contents, matter: Matter) -> dict[str, float]:
+    before, after = (matter.asks_kind and matter.holds_kind(each.entry) for each in (older, newer))
     return {
         "asks_kind": float(matter.asks_kind),
-        "both_hold_kind": float(matter.asks_kind and all(matter.holds_kind(each.entry) for each in (older, newer))),
+        "both_hold_kind": float(before and after),
+        "lacks_kind": float(before and not after),
         "shared": min(sum(map(matter.rarity, sorted(_shared(older, newer, matter)))), _MAX_SHARED),
         "asked_more": float(_count_asked(newer, matter) - _count_asked(older, matter)),
         "change": float(any(each.marks for each in newer.statements)),
@@ -150,14 +152,26 @@ def _read(item: RankedEntry) -> Sequence[Statement]:
 
 
 class _Contents:
-    """The words, topics and numbers of an entry's statements."""
+    """The words, topics and numbers of statements of an entry, and the entry reduced to these."""
 
-    def __init__(self, item: RankedEntry) -> None:
+    def __init__(self, item: RankedEntry, statements: Sequence[Statement] | None = None) -> None:
         self.entry = item.entry
-        self.statements = _read(item)
+        self.statements = _read(item) if statements is None else statements
+        if statements is not None:
+            text = " ".join(each.text for each in statements)
+            self.entry = {**item.entry, "record": {**item.entry["record"], "text": text}, "window": text}
         self.words = frozenset[str]().union(*(each.terms - each.topics for each in self.statements))
         self.topics = frozenset[str]().union(*(each.topics for each in self.statements))
         self.numbers = frozenset[str]().union(*(each.numbers for each in self.statements))
+
+    def followed_by(self, item: RankedEntry, matter: Matter) -> _Contents:
+        """Return the contents of what a later entry tells on the matter of this one: a long message tells of much else.
+
+        These are the statements that share a word with this one or the question, and those right behind them.
+        """
+        known, told = self.words | self.topics | matter.terms, _read(item)
+        near = [not known.isdisjoint(each.terms | each.topics) for each in told]
+        return _Contents(item, [each for at, each in enumerate(told) if any(near[max(at - 1, 0) : at + 1])])
 
 
 def _shared(older: _Contents, newer: _Contents, matter: Matter) -> frozenset[str]:

@@ -68,11 +68,15 @@ def store():
 
 
 def places(store, asked, text, parts=DEFAULT_RETRIEVAL_PARTS):
-    """Return the place of a text in the result, from 1, and the sources of the queries that found it."""
+    """Return the place of a text in the result, from 1, and the sources of the queries that found it.
+
+    What isn't found has the place behind the last.
+    """
     graph = build_graph(store, settings=Settings(), output="state", parts=parts)
     facts = graph.invoke({"messages": [("user", asked)], "debug": True})["facts"]
-    at, fact = next((at, fact) for at, fact in enumerate(facts, 1) if fact["text"] == text)
-    return at, {match["source"] for match in fact["debug"]["matches"]}
+    found = ((at, fact["debug"]["matches"]) for at, fact in enumerate(facts, 1) if fact["text"] == text)
+    at, matches = next(found, (len(facts) + 1, ()))
+    return at, {match["source"] for match in matches}
 
 
 @pytest.mark.parametrize(("asked", "seed", "answer"), CHAINS)
