@@ -7,23 +7,27 @@ language, written for this project; forms that a list doesn't have are found by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import CHINESE, ENGLISH, GERMAN, stop_words
+from recall_loop.text.words.languages import CHINESE, DUTCH, ENGLISH, GERMAN, JAPANESE, WITHOUT_BLANKS, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import stems, text_language, words_in_order
 
-GLOSSED_LANGUAGES = frozenset({"de", "es", "fr", "ru", "zh"})
+GLOSSED_LANGUAGES = frozenset({"de", "es", "fr", "it", "ja", "nl", "pt", "ru", "zh"})
 """The languages with a word list (ISO 639-1)."""
 _CYRILLIC = str.maketrans("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye") | str.maketrans(
     {"ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya"}
 )
-# Shortest part of a German compound, the letters that may join parts, and the longest word that may be a compound.
-_SHORTEST_PART, _JOINTS, _LONGEST_COMPOUND = 3, ("", "s", "n", "es", "en"), 40
+# Languages that write compounds as one word, and letters that may join their parts; shortest part, longest compound.
+_JOINTS = {GERMAN: ("", "s", "n", "es", "en"), DUTCH: ("", "s", "e", "en")}
+_SHORTEST_PART, _LONGEST_COMPOUND = 3, 40
+# Japanese is read by the longest forms; unknown endings and particles are left out.
+_LONGEST_FORM, _HIRAGANA = 8, re.compile("[\u3041-\u309f]")
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,18 @@ class _Glosses:
         return self.stems.get(stemmed) or self.forms.get(stemmed)
 
 
-def in_english(text: str) -> str | None:
-    """Return the English translations of a text's words, in order; None for a text of no glossed language.
+def in_english(text: str, languages: Set[str] = GLOSSED_LANGUAGES) -> str | None:
+    """Return the English translations of a text's words, in order; None for a text of none of the languages.
 
     Articles and other stop words without a translation are left out. Other unknown words, mostly names, stay as they
     are; those in Cyrillic are transliterated.
     """
     language = text_language(text)
-    if language not in GLOSSED_LANGUAGES:
+    if language not in languages:
         return None
     known, stop = _glosses(language), stop_words(language)
+    if language == JAPANESE:
+        return " ".join(_scanned(fold(text), known.forms)) or None
     found = [word for word in words_in_order(text) if word in known.forms or word not in stop]
     return " ".join(gloss for word in found for gloss in _english(word, language, known)) or None
 
@@ -63,21 +69,21 @@ def english_stems(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def english_of(word: str, language: str) -> str | None:
-    """Return the English translation of a folded word or of both parts of a German compound; None if unknown."""
+    """Return the English translation of a folded word or of both parts of a compound; None if unknown."""
     if language not in GLOSSED_LANGUAGES:
         return None
     known = _glosses(language)
-    return known.of(word, language) or (_compound(word, known) if language == GERMAN else None)
+    return known.of(word, language) or _compound(word, language, known)
 
 
 def is_listed(word: str, language: str) -> bool:
-    """Tell whether a folded word is in a list as it is, or is a German compound of two such words."""
+    """Tell whether a folded word is in a list as it is, or is a compound of two such words."""
     if language not in GLOSSED_LANGUAGES:
         return False
     known = _glosses(language)
-    if language == CHINESE:
+    if language in WITHOUT_BLANKS:
         return known.of(word, language) is not None
-    return word in known.forms or (language == GERMAN and _compound(word, known) is not None)
+    return word in known.forms or _compound(word, language, known) is not None
 
 
 @cache
@@ -93,17 +99,34 @@ def _english(word: str, language: str, known: _Glosses) -> Iterator[str]:
     elif language == CHINESE and not word.isascii():
         yield from (known.forms.get(character, character) for character in word)
     else:
-        parts = _compound(word, known) if language == GERMAN else None
-        yield parts or word.translate(_CYRILLIC)
+        yield _compound(word, language, known) or word.translate(_CYRILLIC)
 
 
-def _compound(word: str, known: _Glosses) -> str | None:
-    """Return the English translation of a German compound of two known words, with the longest possible last one."""
-    if len(word) > _LONGEST_COMPOUND:
+def _scanned(text: str, forms: Mapping[str, str]) -> Iterator[str]:
+    """Yield the English translations of the longest forms in a text without blanks, and the rest but for endings."""
+    at = start = 0
+    while at < len(text):
+        known = next((end for end in range(min(at + _LONGEST_FORM, len(text)), at, -1) if text[at:end] in forms), None)
+        if known is None and text[at].isalnum() and not _HIRAGANA.match(text, at):
+            at += 1
+            continue
+        if start < at:
+            yield text[start:at]
+        if known is not None:
+            yield forms[text[at:known]]
+        at = start = known or at + 1
+    if start < at:
+        yield text[start:at]
+
+
+def _compound(word: str, language: str, known: _Glosses) -> str | None:
+    """Return the English translation of a compound of two known words, with the longest possible last one."""
+    joints = _JOINTS.get(language)
+    if joints is None or len(word) > _LONGEST_COMPOUND:
         return None
     for at in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
-        last = known.of(word[at:], GERMAN)
-        heads = (known.of(word[:at].removesuffix(joint), GERMAN) for joint in _JOINTS if word[:at].endswith(joint))
+        last = known.of(word[at:], language)
+        heads = (known.of(word[:at].removesuffix(joint), language) for joint in joints if word[:at].endswith(joint))
         if last is not None and (first := next(filter(None, heads), None)) is not None:
             return f"{first} {last}"
     return None

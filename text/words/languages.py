@@ -22,7 +22,7 @@ from typing import Any
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
 
-ENGLISH, CHINESE, GERMAN, JAPANESE = "en", "zh", "de", "ja"
+ENGLISH, CHINESE, DUTCH, GERMAN, JAPANESE = "en", "zh", "nl", "de", "ja"
 WITHOUT_BLANKS = frozenset({CHINESE, JAPANESE})
 """Languages with words here that no blanks separate."""
 # Scripts that are assigned to one language: its words can't be mistaken for another's.

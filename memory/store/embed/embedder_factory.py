@@ -74,7 +74,7 @@ def _named_embedder(
     if name == "minilm":
         return MiniLmEmbedder()
     if name == "minilm-plain":
-        return MiniLmEmbedder(None, glossed=False)
+        return MiniLmEmbedder(None, glosses=0)
     if name == "multilingual":
         return MultilingualEmbedder()
     if name.startswith(ONNX_PREFIX):

@@ -32,8 +32,11 @@ MAX_TOKENS = 256
 # It was trained on English only. In related languages its word pieces still carry meaning; in other scripts every text
 # is a sequence of unknown letters, and the lexical retriever does better without it.
 LANGUAGES = frozenset({"en", "de", "es", "fr", "it", "nl", "pt"})
-# Raised whenever the gloss of a text changes: stores are bound to it.
-_GLOSSED = "+glosses-1"
+# The languages that are read by their glosses, by version. Whenever the gloss of a text changes, there is another one:
+# stores are bound to theirs.
+_GLOSSED = (frozenset[str](), frozenset({"de", "es", "fr", "ru", "zh"}), GLOSSED_LANGUAGES)
+GLOSSES = len(_GLOSSED) - 1
+"""The version of the glosses that a new store gets; 0 = without any."""
 MINILM_DIMENSION = 384
 MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
@@ -47,7 +50,7 @@ class MiniLmModel(OnnxTexts):
 
     Args:
         weights: replacements for the weights of the model's authors.
-        glossed: whether texts of the languages that `in_english` knows are embedded as what that gives.
+        glosses: version of the glosses: texts of its languages are embedded as what `in_english` gives.
 
     Attributes:
         languages: codes (ISO 639-1) of the languages whose texts it can tell apart.
@@ -56,11 +59,11 @@ class MiniLmModel(OnnxTexts):
     name = "minilm"
     dimension = token_dimension = MINILM_DIMENSION
 
-    def __init__(self, weights: WeightPatch | None = None, *, glossed: bool = True) -> None:
-        self._weights, self._glossed = weights, glossed
-        self.languages = LANGUAGES | GLOSSED_LANGUAGES if glossed else LANGUAGES
+    def __init__(self, weights: WeightPatch | None = None, *, glosses: int = GLOSSES) -> None:
+        self._weights, self._glossed = weights, _GLOSSED[glosses]
+        self.languages = LANGUAGES | self._glossed
         tuned = f"+{weights.digest[:12]}" if weights else ""
-        self.fingerprint = f"{MINILM_FINGERPRINT}{tuned}{_GLOSSED if glossed else ''}"
+        self.fingerprint = f"{MINILM_FINGERPRINT}{tuned}{f'+glosses-{glosses}' if glosses else ''}"
 
     @override
     def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None, *, query: bool) -> FloatMatrix:
@@ -69,7 +72,7 @@ class MiniLmModel(OnnxTexts):
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        read = [in_english(text[:READ_CHARACTERS]) or text for text in texts] if self._glossed else texts
+        read = [in_english(text[:READ_CHARACTERS], self._glossed) or text for text in texts]
         return _shared_model(self._weights).embed(read, tokens)
 
 
@@ -82,7 +85,7 @@ class MiniLmEmbedder(MiniLmModel):
     Args:
         talk: file of the weights for talk, written by `benchmarks/weights/tune_embedder.py`; absent = the one
             that comes with this package; None = the authors' weights for talk too.
-        glossed: as of `MiniLmModel`.
+        glosses: as of `MiniLmModel`.
 
     Attributes:
         conversational: the embedder of messages and facts.
@@ -91,15 +94,15 @@ class MiniLmEmbedder(MiniLmModel):
         InvalidInputError: `talk` can't be read. Other faults show when it is first used.
     """
 
-    def __init__(self, talk: Path | None = SHIPPED_PATCH, *, glossed: bool = True) -> None:
-        super().__init__(glossed=glossed)
+    def __init__(self, talk: Path | None = SHIPPED_PATCH, *, glosses: int = GLOSSES) -> None:
+        super().__init__(glosses=glosses)
         self._talk = talk
-        self.conversational = MiniLmModel(WeightPatch.from_file(talk) if talk else None, glossed=glossed)
+        self.conversational = MiniLmModel(WeightPatch.from_file(talk) if talk else None, glosses=glosses)
         self.fingerprint = self.conversational.fingerprint
 
     def of_version(self, fingerprint: str) -> MiniLmEmbedder | None:
-        """Return this one, or the one without glosses, by fingerprint; stores made before there were any have that."""
-        versions = (self, MiniLmEmbedder(self._talk, glossed=not self._glossed))
+        """Return the one of this fingerprint, with the glosses that there were when a store was made."""
+        versions = (MiniLmEmbedder(self._talk, glosses=version) for version in range(len(_GLOSSED)))
         return next((each for each in versions if each.fingerprint == fingerprint), None)
 
 

@@ -9,13 +9,13 @@ from recall_loop import Memory
 from recall_loop.cli.main import main
 from recall_loop.graph.batch.batch_engines import multiprocess_blocker
 from recall_loop.memory.store.embed.embedders import embedder_of_version
-from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+from recall_loop.memory.store.embed.minilm import GLOSSES, MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderMismatchError
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 
-EARLIER = MiniLmEmbedder(glossed=False)
+EARLIER = MiniLmEmbedder(glosses=0)
 RECORDS = [
     {"id": "de", "kind": "message", "role": "user", "text": "Meine Schwester verträgt keine Nüsse."},
     {"id": "en", "kind": "message", "role": "user", "text": "The ferry leaves at nine."},
@@ -28,6 +28,22 @@ def earlier_store(tmp_path):
     with MemoryStore.open(tmp_path / "s", embedder=EARLIER) as store:
         store.upsert(RECORDS)
     return tmp_path / "s"
+
+
+def test_a_store_of_each_version_is_read_by_its_own(tmp_path, embedder):
+    """Italian has had glosses since the second version. Proves: STORE-5, OPEN-4."""
+    text = "Mia sorella non sopporta le noci."
+    vectors = []
+    for version in range(GLOSSES + 1):
+        made = MiniLmEmbedder(glosses=version)
+        with MemoryStore.open(tmp_path / str(version), embedder=made) as store:
+            store.upsert([{**RECORDS[0], "text": text}])
+        with MemoryStore.open(tmp_path / str(version), embedder=embedder) as store:
+            assert store.embedder.fingerprint == made.fingerprint
+            vectors.append(store.embedder.embed_queries([text])[0])
+    asked = embedder.embed_queries(["What is my sister allergic to?"])[0]
+    assert np.array_equal(vectors[0], vectors[1])
+    assert vectors[2] @ asked > vectors[1] @ asked + 0.1
 
 
 def test_a_text_in_another_language_lies_near_to_its_meaning(embedder):

@@ -295,7 +295,7 @@ def test_settings_choose_the_weights(same_weights, tmp_path):
         with pytest.raises(InvalidInputError, match=rf"minilm_weights.*embedder={other}"):
             make_embedder(Settings(embedder=other, minilm_weights=str(same_weights)))
     plain = make_embedder(Settings(embedder="minilm-plain"))
-    assert plain.fingerprint == MiniLmEmbedder(None, glossed=False).fingerprint
+    assert plain.fingerprint == MiniLmEmbedder(None, glosses=0).fingerprint
 
 
 def test_weights_that_changed_since_they_were_read_are_refused(tmp_path):
