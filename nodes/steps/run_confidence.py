@@ -9,7 +9,7 @@ from typing import Any
 
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.selected_facts import select_facts
-from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, may_answer
+from recall_loop.policy.confidence.asked_values import asks_for_name, holds_asked_kind, may_answer
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
     RAW_SCORE,
@@ -77,8 +77,8 @@ def measure_confidence(
 def _find_unanswered(state: AgentState, run: RunContext) -> Unanswered:
     if run.question.about_questions:
         return NOTHING_UNANSWERED
-    holds_kind = partial(holds_asked_kind, run.question) if asks_for_kind(run.question) else None
-    return find_unanswered(state["evidence_pool"].values(), holds_kind)
+    holds_name = partial(holds_asked_kind, run.question) if asks_for_name(run.question) else None
+    return find_unanswered(state["evidence_pool"].values(), holds_name)
 
 
 def _evidence(ranked: Sequence[RankedEntry], run: RunContext, unanswered: Unanswered) -> list[RankedEntry]:

@@ -186,6 +186,12 @@ def without_counted(text: str, language: str) -> str:
 
 
 @cache
+def measures() -> tuple[str, ...]:
+    """Return the folded words behind which a number is a size, or the number of something, and no price."""
+    return tuple(_lists()["shared"]["measures"].split())
+
+
+@cache
 def _lists() -> dict[str, Any]:
     text = files("recall_loop.policy.confidence").joinpath("asked_properties.toml").read_text(encoding="utf-8")
     return dict(tomllib.loads(text))

@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
-from recall_loop.policy.confidence.asked_properties import AskedProperty, asks_to_pay, has_money, without_counted
+from recall_loop.policy.confidence.asked_properties import (
+    AskedProperty,
+    asks_to_pay,
+    has_money,
+    measures,
+    without_counted,
+)
 from recall_loop.policy.confidence.bare_kinds import leaves_open_which
 from recall_loop.policy.confidence.told_properties import (
     asked_of,
@@ -34,7 +40,7 @@ from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.time.time_expressions import without_times
 from recall_loop.text.words.folding import fold
-from recall_loop.text.words.languages import stop_words
+from recall_loop.text.words.languages import GERMAN, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import content_words, stems, text_language, words
 
@@ -80,6 +86,11 @@ def may_answer(
 def asks_for_kind(question: AnalysedQuestion) -> bool:
     """Tell whether a question asks for a time, a number, a name or a property."""
     return question.asked is not None or property_of(question) is not None
+
+
+def asks_for_name(question: AnalysedQuestion) -> bool:
+    """Tell whether a question asks who somebody is, or for a name."""
+    return question.asked is AnswerKind.PERSON or property_of(question) is AskedProperty.NAME
 
 
 def told_by_words(question: AnalysedQuestion) -> bool:
@@ -187,11 +198,9 @@ def _uncounted(found: Sequence[str], things: Set[str], language: str) -> list[st
 
 
 def _is_measure(word: str, things: Set[str], language: str) -> bool:
-    """Tell whether a word may name a measure other than a price, and is none of the things."""
-    if has_number(word) or word in stop_words(language) or stem(word, language) in things:
-        return False
-    folded = fold(word)
-    return not (PRICE in find_topics(folded, language) or prices_in(folded, language) or asks_to_pay(word, language))
+    """Tell whether a word, or the end of a compound, names a measure other than a price, and is none of the things."""
+    measured = fold(word).endswith(measures()) if language == GERMAN else fold(word) in measures()
+    return measured and stem(word, language) not in things
 
 
 def _is_small(word: str) -> bool:

@@ -142,7 +142,8 @@ class _SignalInputs:
         """
         sources = (" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records)
         return [
-            bool(self.question.name_terms & set(stems(source))) or tells_of(record["text"], self.named_speakers)
+            bool(self.question.name_terms & set(stems(source)))
+            or tells_of(record["text"], self.named_speakers, {*self.question_terms})
             for record, source in zip(self.records, sources, strict=True)
         ]
 

@@ -14,7 +14,9 @@ from recall_loop.policy.facts.supersession import said_at
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, SpeechAct
 from recall_loop.text.speech.negations import is_negated
+from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.speech.speech_acts import find_speech_acts, speech_acts
+from recall_loop.text.words.tokens import text_language, words
 
 Moment = tuple[datetime, int]
 Predicate = Callable[[PoolEntry], bool]
@@ -54,15 +56,15 @@ class Unanswered:
 NOTHING_UNANSWERED = Unanswered({}, frozenset())
 
 
-def find_unanswered(entries: Iterable[PoolEntry], holds_kind: Predicate | None) -> Unanswered:
+def find_unanswered(entries: Iterable[PoolEntry], holds_name: Predicate | None) -> Unanswered:
     """Return when each user last asked the same and was told that it isn't known.
 
     The reply is the next message of the same conversation that the pool holds, within an hour.
 
     Args:
         entries: everything that was found.
-        holds_kind: tells whether a record has the kind of answer that is asked for; None = no kind is. "No name has
-            come up" tells none, in whatever words.
+        holds_name: tells whether a record has a name that may be the answer; None = no name is asked for. "No name has
+            come up" has none, in whatever words. Of other kinds a negation may be the answer: "you have no siblings".
     """
     messages = [each for each in entries if each["record"]["kind"] == ContentType.MESSAGE and _has_time(each)]
     moments: dict[str | None, Moment] = {}
@@ -70,7 +72,7 @@ def find_unanswered(entries: Iterable[PoolEntry], holds_kind: Predicate | None) 
     for question in filter(_asks_the_same, messages):
         user, moment = question["record"].get("user_id"), said_at(question["record"])
         reply = _reply_to(question, messages)
-        if reply is not None and _is_refusal(reply, holds_kind):
+        if reply is not None and _is_refusal(reply, holds_name):
             moments[user] = max(moment, moments.get(user, moment))
             replies.add(reply["key"])
     return Unanswered(moments, frozenset(replies))
@@ -96,10 +98,14 @@ def _reply_to(question: PoolEntry, messages: Iterable[PoolEntry]) -> PoolEntry |
     return reply if in_time and reply is not None and reply["record"].get("role") == Role.ASSISTANT else None
 
 
-def _is_refusal(reply: PoolEntry, holds_kind: Predicate | None) -> bool:
-    """Tell whether a reply first says that there is no answer, or is negated and has nothing of the asked kind."""
+def _is_refusal(reply: PoolEntry, holds_name: Predicate | None) -> bool:
+    """Tell whether a reply first says that there is no answer, or is negated and names nobody."""
     text = reply["record"]["text"]
     acts = find_speech_acts(text, Role.ASSISTANT)
     if acts and acts[0].act is SpeechAct.NON_ANSWER:
         return True
-    return holds_kind is not None and is_negated(text) and not holds_kind({**reply, "window": text})
+    known = person_words().get(text_language(text))
+    if holds_name is None or known is None or text.islower() or not is_negated(text):
+        return False
+    someone = any(person_stem(word, text_language(text), known) for word in words(text))
+    return not someone and not holds_name({**reply, "window": text})

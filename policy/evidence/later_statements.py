@@ -140,7 +140,11 @@ def is_of_plain_thing(
     shared = told & _stems_of(_read(newer))
     if len(shared) < _SEVERAL or shared == told:
         return False
-    return any(_stems_of(_read(item)) & told == shared for item in earlier)
+    return any(_stems_of(_read(item)) & told == shared and _has_value(_read(item)) for item in earlier)
+
+
+def _has_value(statements: Iterable[Statement]) -> bool:
+    return any(each.numbers or each.names for each in statements)
 
 
 def _stems_of(statements: Iterable[Statement]) -> frozenset[str]:

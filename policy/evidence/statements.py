@@ -81,11 +81,10 @@ def _only_asks(entry: PoolEntry, asked: Sequence[str], answers: Callable[[PoolEn
     if stated == text:
         return False
     terms = frozenset(stems(" ".join(asked)))
-    told, said = terms.intersection(stems(stated)), terms.intersection(stems(text))
-    if 2 * len(told) > len(said) or not said:
+    if not terms.isdisjoint(stems(stated)) or terms.isdisjoint(stems(text)):
         return False
     known = person_words().get(text_language(text))
-    if not told and known is not None and not known.third.isdisjoint(words(stated)):
+    if known is not None and not known.third.isdisjoint(words(stated)):
         return False
     return not answers({**entry, "record": {**entry["record"], "text": stated}, "window": stated})
 

@@ -129,13 +129,14 @@ def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -
 def has_unasked_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     """Tell whether both begin with somebody else than the one of the older statement who is asked about.
 
-    Asked for Lena's size, "Jonas has size 39, Lena 33" isn't corrected by "Jonas needs 41 now".
+    Asked for Lena's size, "Jonas has size 39, Lena 33" isn't corrected by "Jonas needs 41 now"; asked for Rex's food,
+    "our dog Rex gets 200 g" is by "our dog gets 250 g now".
     """
     asked = {term.removeprefix(ASKED_VALUE) for term in question if term.startswith(ASKED_VALUE)}
     if asked.isdisjoint(older.tokens) or not (asked | newer.names - {*older.tokens}).isdisjoint(newer.tokens):
         return False  # "Ines lives in Cork", "Ines lives in Derry" gives another name for the asked one
-    subject = beginning(older)[0]
-    return subject == beginning(newer)[0] and subject not in question
+    subject, label = beginning(older)
+    return label not in asked and subject == beginning(newer)[0] and subject not in question
 
 
 def _lacks_asked_value(older: Statement, newer: Statement, question: frozenset[str]) -> bool:

@@ -163,8 +163,8 @@ def plan_next(
     first iteration takes the whole fallback set. The queries of a language model come last: they pass the same repeat
     filter, and take no room from the others.
 
-    Once something relevant was found, other wordings of the question find nothing more: they only fill up a round that
-    looks for something else, and without one nothing is left to search.
+    Once something relevant was found, other wordings of the question, of its parts and of what was found bring nothing
+    more: they only fill up a round that looks for something else, and without one nothing is left to search.
     """
     advice = advice or LlmAdvice()
     tool = tool_for(content_types).value
@@ -202,9 +202,13 @@ def plan_next(
 
 
 def _only_rewords(known: PlanningContext, settings: Settings, advice: LlmAdvice) -> bool:
-    """Tell whether a further round would only ask for what was found in other words; a model may still want one."""
+    """Tell whether a further round would only ask for what was found in other words.
+
+    A model may still want one, and so does who sets a floor above the usual one of two rounds.
+    """
     found = any(entry["similarity"] >= settings.novelty_min_similarity for entry in known.ranked)
-    return known.readable and found and not advice.queries and advice.strategy is None
+    explored = len(known.used) >= settings.early_stop_min_iterations - 1
+    return known.readable and found and explored and advice == LlmAdvice()
 
 
 def _next_strategy(

@@ -36,8 +36,12 @@ DATABASE_ENDINGS = ("-wal", "-shm", "")
 
 
 def file_identity(file: Path) -> tuple[int, int] | None:
-    """Return a mark of a file that changes when the file is replaced; None if it is missing."""
-    with suppress(OSError):
+    """Return a mark of a file that changes when the file is replaced; None if it is missing.
+
+    Raises:
+        OSError: the file can't be looked at.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
         found = os.stat(file)
         return found.st_dev, found.st_ino
     return None

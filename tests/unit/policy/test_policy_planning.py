@@ -298,6 +298,9 @@ def test_other_wordings_make_no_round_of_their_own_once_something_relevant_was_f
     wanted = plan_next(seen, DEFAULT_CONTENT_TYPES, Settings(), REFINE_ORIGIN, advice=advice).plan
     assert wanted["strategy"] == "broader"
     assert wanted["queries"]
+    for advice in (LlmAdvice(missing=["Aylesbury"]), LlmAdvice(wider=True), LlmAdvice(fuzzy=1)):
+        assert plan_next(seen, DEFAULT_CONTENT_TYPES, Settings(), REFINE_ORIGIN, advice=advice).plan["queries"]
+    assert plan(seen, early_stop_min_iterations=4).plan["queries"]
 
 
 @pytest.mark.parametrize("results", [0, 3])

@@ -116,6 +116,29 @@ def test_a_change_of_the_plain_thing_leaves_the_kind_of_it_that_is_asked_for_fir
     assert ids_of(told, "What's the door code?")[0] == "20"
 
 
+def test_a_mere_mention_of_the_plain_thing_doesnt_keep_a_change_from_the_kind_of_it():
+    """Proves: LIVE-4."""
+    told = [
+        (1, "user", "My work laptop password is oak3."),
+        (2, "user", "I typed my laptop password wrong again."),
+        (20, "user", "I changed my laptop password to elm5."),
+    ]
+    assert ids_of(told, "What is my work laptop password?")[0] == "20"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("Our dog Rex gets 200 g of food.", "Our dog gets 250 g of food now.", "How much food does Rex get?"),
+        ("The server Atlas runs on port 8080.", "The server runs on port 9090 now.", "Which port does Atlas run on?"),
+        ("Notre chien Rex pèse 20 kilos.", "Notre chien pèse 25 kilos maintenant.", "Combien pèse Rex ?"),
+    ],
+)
+def test_a_change_of_what_a_name_stands_beside_is_one_of_the_named(older, newer, question):
+    """Proves: LIVE-4."""
+    assert ids_of([(1, "user", older), (20, "user", newer)], question)[0] == "20"
+
+
 @pytest.mark.parametrize(
     ("older", "newer", "question", "first"),
     [

@@ -26,7 +26,7 @@ from recall_loop.text.words.tokens import stems
 )
 def test_who_is_named_within_a_sentence_is_told_of(name: str, text: str) -> None:
     """Proves: CONF-4."""
-    assert tells_of(text, frozenset(stems(name)))
+    assert tells_of(text, frozenset(stems(name)), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,32 @@ def test_who_is_named_within_a_sentence_is_told_of(name: str, text: str) -> None
 )
 def test_who_is_addressed_isnt_told_of(name: str, text: str) -> None:
     """Proves: CONF-4."""
-    assert not tells_of(text, frozenset(stems(name)))
+    assert not tells_of(text, frozenset(stems(name)), frozenset())
 
 
 def test_nobody_is_told_of_without_a_name() -> None:
     """Proves: CONF-4."""
-    assert not tells_of("Ines takes the bus on Mondays.", frozenset())
+    assert not tells_of("Ines takes the bus on Mondays.", frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I told Ines that I moved to Cork.",
+        "Ines asked whether I'm allergic to nuts.",
+        "When Ines visited I found out that I am allergic to nuts.",
+        "Le conté a Ines que me mudé a Cork.",
+        "Ines hat gefragt, ob ich nach Cork gezogen bin.",
+        "Ines's brother is allergic to nuts.",
+        "Ines and Ruben came over. The ferry to Cork was late.",
+    ],
+)
+def test_what_a_speaker_tells_of_somebody_else_isnt_told_of_the_named(text: str) -> None:
+    """Proves: CONF-4."""
+    assert not tells_of(text, frozenset(stems("Ines")), frozenset(stems("allergic moved")))
+
+
+def test_of_several_sentences_that_on_the_matter_tells() -> None:
+    """Proves: CONF-4."""
+    text = "It rained all day. Ines is allergic to nuts."
+    assert tells_of(text, frozenset(stems("Ines")), frozenset(stems("allergic")))
