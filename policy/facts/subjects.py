@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
-from itertools import pairwise
+from itertools import pairwise, product
 
 from recall_loop.policy.facts.change_words import find_topics, function_words, shared_words
 from recall_loop.policy.facts.persons.mentioned_persons import mentioned_relatives
@@ -16,7 +16,7 @@ from recall_loop.policy.facts.rarity import start_event_stems
 from recall_loop.policy.facts.statement_similarity import beginning, has_other_kind, is_same_word
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.first_person import has_first_person, opens_in_first_person
-from recall_loop.text.speech.person_words import person_stem, person_words
+from recall_loop.text.speech.person_words import may_be_same_relative, person_stem, person_words
 from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
 from recall_loop.text.words.tokens import words
 
@@ -75,7 +75,12 @@ def same_person(older: Statement, newer: Statement, question: frozenset[str]) ->
     if any(not _is_topic(word, older.language) for word, term in older.ordered if term in shared):
         return True
     first, second = (mentioned_relatives(each.text, each.language) for each in (older, newer))
-    return not first or not second or not first.isdisjoint(second)
+    return not first or not second or any(_may_be_same(*pair) for pair in product(first, second))
+
+
+def _may_be_same(one: str | None, other: str | None) -> bool:
+    """Tell whether two relatives may be the same; None is the speaker."""
+    return one == other if one is None or other is None else may_be_same_relative(one, other)
 
 
 def _has_another_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:

@@ -22,8 +22,8 @@ class PersonWords:
         together: words for the speaker with others, such as "we".
         third: pronouns of others.
         single: pronouns of one other person; "they" and the French "il" may mean nobody in particular.
-        kin: the group of words for the same relative, by stem; by word if several words have that stem ("hermano",
-            "hermana").
+        kin: the relative, in English in all languages, by stem; by word if several words have that stem ("hermano",
+            "hermana"). Where a language tells more, that stands behind a full stop: "sister.elder".
         persons: stems of all words for persons.
         beside: prepositions before a companion ("with").
         of: words between a thing and its owner; empty if none is needed.
@@ -41,7 +41,7 @@ class PersonWords:
     whose: frozenset[str]
     where: frozenset[str]
     putting: tuple[str, ...]
-    kin: Mapping[str, int]
+    kin: Mapping[str, str]
     persons: frozenset[str]
 
 
@@ -53,18 +53,23 @@ def person_words() -> Mapping[str, PersonWords]:
 
 
 def _read(language: str, lists: Mapping[str, str]) -> PersonWords:
-    groups = [fold(group).split("|") for group in lists["kin"].split()]
-    numbers: dict[str, set[int]] = {}
-    for number, group in enumerate(groups):
+    groups = [(group.split(":")[0], fold(group.split(":")[1]).split("|")) for group in lists["kin"].split()]
+    relatives: dict[str, set[str]] = {}
+    for relative, group in groups:
         for word in group:
-            numbers.setdefault(stem(word, language), set()).add(number)
-    forms = ((word, stem(word, language), number) for number, group in enumerate(groups) for word in group)
-    kin = {word if len(numbers[root]) > 1 else root: number for word, root, number in forms}
+            relatives.setdefault(stem(word, language), set()).add(relative)
+    forms = ((word, stem(word, language), relative) for relative, group in groups for word in group)
+    kin = {word if len(relatives[root]) > 1 else root: relative for word, root, relative in forms}
     others = {stem(word, language) for word in fold(lists["others"]).split()}
     names = ("asker", "together", "third", "single", "beside", "of", "whose", "where")
     listed = {name: frozenset(fold(lists[name]).split()) for name in names}
     putting = tuple(fold(lists["putting"]).split())
-    return PersonWords(kin=kin, persons=frozenset({*numbers, *others}), putting=putting, **listed)
+    return PersonWords(kin=kin, persons=frozenset({*relatives, *others}), putting=putting, **listed)
+
+
+def may_be_same_relative(one: str, other: str) -> bool:
+    """Tell whether two relatives of `kin` may be the same: a sister may be the elder one."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
 def person_stem(word: str, language: str, known: PersonWords) -> str:

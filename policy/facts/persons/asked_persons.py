@@ -25,7 +25,7 @@ from recall_loop.policy.facts.persons.mentioned_persons import (
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.names.introductions import asked_own_name, tells_own_name
 from recall_loop.text.speech.first_person import has_first_person
-from recall_loop.text.speech.person_words import PersonWords, person_stem, person_words
+from recall_loop.text.speech.person_words import PersonWords, may_be_same_relative, person_stem, person_words
 from recall_loop.text.speech.wishes import asks_for_wishes, only_wishes
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
@@ -38,7 +38,7 @@ _LONGEST = 400
 _ARTICLES = word_set("the a an")
 # Letters that a short name and the full one mostly have in common.
 _SHORT_NAME = 2
-NO_RELATIVE = -1
+NO_RELATIVE = ""
 _GENITIVE = re.compile(r"(\w+)['\u2019]s\b")
 
 
@@ -48,7 +48,7 @@ class AskedPerson:
 
     Attributes:
         language: the language of the question.
-        kin: the group of the relative; None = the asker; `NO_RELATIVE` = somebody known only by name.
+        kin: the relative (`PersonWords.kin`); None = the asker; `NO_RELATIVE` = somebody known only by name.
         owns: whether it is only about something of the asker's ("my favourite colour").
         stems: the stems of the question.
         seeks: whether it asks where the asker has put something, which somebody else may have.
@@ -60,7 +60,7 @@ class AskedPerson:
     """
 
     language: str
-    kin: int | None
+    kin: str | None
     owns: bool
     stems: frozenset[str]
     seeks: bool = False
@@ -206,7 +206,8 @@ def asked_by_name(question: str, language: str, name: str, texts: Iterable[str])
 def _is_about_another(text: str, asked: AskedPerson) -> bool:
     if asked.has_name(text):
         return False
-    languages = dict.fromkeys((asked.language, text_language(text)))  # that of a short text may not show
+    own = text_language(text)
+    languages = (own,) if own in WITHOUT_BLANKS else dict.fromkeys((asked.language, own))  # a short text's may not show
     return any(_is_about_another_in(text, asked, language) for language in languages if language in person_words())
 
 
@@ -242,7 +243,7 @@ def _is_not_about_relative(text: str, mentioned: MentionedPersons, asked: AskedP
         return False
     relatives = {known.kin.get(person) for person in mentioned.persons}
     if relatives:
-        return not relatives.intersection((asked.kin, None))
+        return not any(each is None or may_be_same_relative(each, asked.kin or NO_RELATIVE) for each in relatives)
     may_be_speaker = asked.kin == NO_RELATIVE and not asked.is_other
     return not may_be_speaker and (mentioned.mentions_speaker or not mentioned.possessions.isdisjoint(asked.stems))
 

@@ -127,8 +127,8 @@ def relation_of_name(found: Sequence[str], at: int, language: str, known: Person
 
 
 @lru_cache(maxsize=4096)
-def mentioned_relatives(text: str, language: str) -> frozenset[int | None]:
-    """Return the groups of the relatives that a text is about, with None for its speaker; empty if that isn't clear.
+def mentioned_relatives(text: str, language: str) -> frozenset[str | None]:
+    """Return the relatives that a text is about, with None for its speaker; empty if that isn't clear.
 
     A text about something of the speaker's ("my wife moved my lesson") is about the speaker too.
     """

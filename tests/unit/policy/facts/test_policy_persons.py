@@ -148,3 +148,42 @@ def test_who_counts_their_own_children_asks_about_themselves() -> None:
     counted = asked_person("¿Cuántos hermanos tengo?", "es", asks_number=True)
     assert counted is not None
     assert not counted.rules_out("Mi hermana se llama Inés.")
+
+
+SONS = (
+    "My son is allergic to eggs.",
+    "Mein Sohn verträgt keine Eier.",
+    "我儿子对鸡蛋过敏。",
+    "息子は卵アレルギーです。",
+)
+OTHERS = (
+    "My wife is allergic to eggs.",
+    "Meine Tochter verträgt keine Eier.",
+    "我妻子对鸡蛋过敏。",
+    "夫は卵アレルギーです。",
+)
+QUESTIONS = (
+    ("en", "What is my son allergic to?"),
+    ("de", "Was verträgt mein Sohn nicht?"),
+    ("zh", "我儿子对什么过敏？"),
+    ("ja", "息子は何のアレルギーですか？"),
+)
+
+
+@pytest.mark.parametrize(("language", "question"), QUESTIONS)
+def test_a_relative_is_the_same_one_in_all_languages(language, question):
+    """Proves: CONF-3, OPEN-4."""
+    asked = asked_person(question, language, asks_number=False)
+    assert asked is not None
+    assert [text for text in SONS if asked.rules_out(text)] == []
+    assert [text for text in OTHERS if not asked.rules_out(text)] == []
+
+
+def test_a_sister_may_be_the_elder_one_but_not_the_younger_for_the_elder():
+    """Proves: CONF-3, OPEN-4."""
+    sister = asked_person("What does my sister do?", "en", asks_number=False)
+    elder = asked_person("我姐姐做什么工作？", "zh", asks_number=False)
+    assert sister is not None and elder is not None
+    assert not sister.rules_out("我姐姐是护士。") and not sister.rules_out("妹は看護師です。")
+    assert not elder.rules_out("我姐姐是护士。") and elder.rules_out("我妹妹是护士。")
+    assert sister.rules_out("我哥哥是护士。")
