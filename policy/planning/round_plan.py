@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -96,6 +96,11 @@ class LlmAdvice:
     wider: bool = False
     fuzzy: int = 0
 
+    @property
+    def asks_for_anything(self) -> bool:
+        """Whether the model wants a further round."""
+        return any((self.queries, self.strategy, self.missing, self.wider, self.fuzzy))
+
 
 @dataclass(frozen=True)
 class PlanningResult:
@@ -178,7 +183,8 @@ def plan_next(
         members = parts.members(known.question, known.ranked, known.member_words, longest, narrow=wider)
         refined = refined_queries(known.question, known.refinement, longest)
         chosen += repeats.keep([*refined, *members, *known.bridges], room)
-        if not chosen and _only_rewords(known, settings, advice):
+        untried = [query for query in advice.queries if repeats.allows(query["text"], fingerprint(query))]
+        if not chosen and _only_rewords(known, settings, replace(advice, queries=untried)):
             most = 0
     strategy, rotated, offered = _next_strategy(known, settings, repeats, most - len(chosen), advice.strategy, parts)
     chosen += rotated
@@ -208,7 +214,7 @@ def _only_rewords(known: PlanningContext, settings: Settings, advice: LlmAdvice)
     """
     found = any(entry["similarity"] >= settings.novelty_min_similarity for entry in known.ranked)
     explored = len(known.used) >= settings.early_stop_min_iterations - 1
-    return known.readable and found and explored and advice == LlmAdvice()
+    return known.readable and found and explored and not advice.asks_for_anything
 
 
 def _next_strategy(

@@ -213,7 +213,9 @@ def test_a_model_that_repeats_itself_adds_nothing_and_takes_nothing(world):
         tried = [
             line[2:].rpartition(" (")[0] for line in prompt_section(asked, "tried").splitlines() if line[:2] == "- "
         ]
-        return ScriptedPlanner(tried[:6], tried[:6], strategy="")(asked)
+        reply = ScriptedPlanner(tried[:6], tried[:6], strategy="")(asked)
+        wishes = {"missing": [], "wider": False, "fuzzy": 0}  # with one of these, another round would be made
+        return {**reply, **{name: value for name, value in wishes.items() if name in reply}}
 
     plain = retrieve(valley_request(TWO_HOPS, debug=True), store=world, settings=SETTINGS)
     with ChatEndpoint(parrot) as endpoint:
