@@ -178,11 +178,7 @@ def plan_next(
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     chosen: list[PlannedQuery] = []
     if known.outcomes:
-        room = most - min(_STRATEGY_QUERIES, most - 1)
-        wider = filters is None or filters.speech_acts is None
-        members = parts.members(known.question, known.ranked, known.member_words, longest, narrow=wider)
-        refined = refined_queries(known.question, known.refinement, longest)
-        chosen += repeats.keep([*refined, *members, *known.bridges], room)
+        chosen = _further_queries(known, settings, filters, repeats, parts)
         untried = [query for query in advice.queries if repeats.allows(query["text"], fingerprint(query))]
         if not chosen and _only_rewords(known, settings, replace(advice, queries=untried)):
             most = 0
@@ -207,10 +203,21 @@ def plan_next(
     return PlanningResult(plan, generated, tuple(repeats.dropped), len(advised))
 
 
-def _only_rewords(known: PlanningContext, settings: Settings, advice: LlmAdvice) -> bool:
-    """Tell whether a further round would only ask for what was found in other words.
+def _further_queries(
+    known: PlanningContext, settings: Settings, filters: Filters | None, repeats: RepeatFilter, parts: PlanningParts
+) -> list[PlannedQuery]:
+    """Return the queries of a later round that look for something else than the question does."""
+    most, longest = settings.fallback_max_queries, settings.fallback_max_length
+    wider = filters is None or filters.speech_acts is None
+    members = parts.members(known.question, known.ranked, known.member_words, longest, narrow=wider)
+    refined = refined_queries(known.question, known.refinement, longest)
+    return repeats.keep([*refined, *members, *known.bridges], most - min(_STRATEGY_QUERIES, most - 1))
 
-    A model may still want one, and so does who sets a floor above the usual one of two rounds.
+
+def _only_rewords(known: PlanningContext, settings: Settings, advice: LlmAdvice) -> bool:
+    """Tell whether a further round would only ask in other words for what was found.
+
+    It is made all the same if a model asks for it, or below a floor of more than the usual two rounds.
     """
     found = any(entry["similarity"] >= settings.novelty_min_similarity for entry in known.ranked)
     explored = len(known.used) >= settings.early_stop_min_iterations - 1
@@ -235,7 +242,8 @@ def _next_strategy(
     if wanted is not None and not first:
         order = list(dict.fromkeys([wanted, *order]))
     offered = 0
-    for strategy in (each for each in order if each in parts.strategies and room > 0):
+    available = [each for each in order if each in parts.strategies] if room > 0 else []
+    for strategy in available:
         queries = strategy_queries(strategy, known.question, known.ranked, most, longest, parts.direct)
         offered += len(queries)
         kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, room))

@@ -136,8 +136,10 @@ def _connected(file: Path) -> sqlite3.Connection:
 
 
 def database_identity(folder: Path) -> tuple[int, int] | None:
-    """Return the identity of the database file; None if it is missing."""
-    return file_identity(folder / CHROMA_DATABASE)
+    """Return the identity of the database file; None if it is missing, or can't be looked at."""
+    with suppress(OSError):
+        return file_identity(folder / CHROMA_DATABASE)
+    return None
 
 
 def database_stamp(folder: Path) -> str:

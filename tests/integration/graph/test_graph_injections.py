@@ -110,6 +110,6 @@ def test_a_model_that_obeys_them_all_hides_nothing_and_leaves_no_scope(world, fi
     assert {each["tool"] for each in own} == {"search_all"}
     without = [each["query"] for each in plain.metadata["trace"]["query_results"] if each["iteration"] == 1]
     assert set(without) <= {each["query"] for each in own}
-    # Not the model ends the run: without it there are no more rounds either.
+    # The model doesn't end the run early: a run without it has no more rounds, or not more than the floor.
     assert result.stop.iteration >= min(SETTINGS.early_stop_min_iterations, plain.stop.iteration)
     assert result.stop.reason is not StopReason.LLM_CONFIDENT
