@@ -11,9 +11,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
-
-from langchain_core.language_models import BaseChatModel
+from typing import TYPE_CHECKING, NamedTuple
 
 from recall_loop.graph.frozen_heap import freeze_heap
 from recall_loop.memory.store.embed.embedders import Embedder
@@ -32,6 +30,9 @@ from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreErro
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
+
+if TYPE_CHECKING:  # the process that supervises workers asks no model
+    from langchain_core.language_models import BaseChatModel
 
 NO_KEYS_WARNING = (
     "No API keys are in use: everybody on this machine may read, write and erase. "

@@ -64,9 +64,10 @@ def test_import_stays_light(statement: str) -> None:
     assert not loaded & {"chromadb", "langgraph", "langchain_core", "openai", "onnxruntime", "numpy"}
 
 
-def test_writing_and_searching_import_no_graph() -> None:
+def test_writing_searching_and_supervising_workers_import_no_graph() -> None:
     """Proves: COST-2 (LangGraph and LangChain's models take longer to import than all of the rest)."""
     statement = (
+        "import recall_loop.service.process.lifecycle, recall_loop.service.workers.supervisor\n"
         "from recall_loop import Memory\n"
         "with Memory() as memory:\n"
         "    memory.add('I moved to Bergen.', user_id='ada')\n"
