@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,6 +140,16 @@ def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECALL_LOOP_MAX_FACTS", "7")
     assert Settings().max_facts == 7
     assert Settings(max_facts=5).max_facts == 5
+
+
+def test_a_named_file_is_read_below_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: STOP-4 (pydantic-settings' own ways to name one)."""
+    (tmp_path / "env").write_text("RECALL_LOOP_MAX_FACTS=7\nRECALL_LOOP_MAX_ITERATIONS=5\n", encoding="utf-8")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "recall_loop_llm_api_key").write_text("k", encoding="utf-8")
+    monkeypatch.setenv("RECALL_LOOP_MAX_FACTS", "9")
+    found = Settings(_env_file=tmp_path / "env", _secrets_dir=tmp_path / "secrets")
+    assert (found.max_facts, found.max_iterations, found.llm_api_key) == (9, 5, "k")
 
 
 def test_a_bad_variable_that_is_overridden_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
