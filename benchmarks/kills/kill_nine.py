@@ -36,8 +36,9 @@ import numpy as np
 from recall_loop.memory.intake.files.checkpoints import Checkpoint
 from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.tables.prepared_records import prepare_record
+from recall_loop.state.records.records import parse_record
 from recall_loop.state.scope import Scope
-from recall_loop.text.speech.speech_acts import find_speech_acts
 
 SCENARIOS = ("ingest", "upsert", "delete", "rebuild", "large")
 _BATCH = 20
@@ -290,8 +291,8 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="kill-nine-"))
     started, jobs = time.monotonic(), []
-    # Every process of a moment would compile the patterns again, for longer than all else that it does.
-    find_speech_acts("thanks, see you on Friday")
+    # Every process of a moment would make the patterns and tables again, for longer than all else that it does.
+    prepare_record("default", parse_record(record(0, 0)))
     for job in range(options.jobs):
         share = options.moments // options.jobs + (job < options.moments % options.jobs)
         jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job, options))

@@ -16,8 +16,9 @@ import recall_loop.memory.store.postgres.postgres_store
 import recall_loop.memory.store.store  # noqa: F401
 import tests.embedders  # noqa: F401
 from recall_loop.memory.store.embed.onnx_model import import_onnxruntime
-from recall_loop.text.speech.speech_acts import find_speech_acts
+from recall_loop.memory.store.tables.prepared_records import prepare_record
+from recall_loop.state.records.records import Message
 
 import_onnxruntime()
-# Patterns of all languages are compiled at the first text that is written.
-find_speech_acts("Thanks, see you on Friday.")
+# Patterns and tables of all languages are made at the first text that is written.
+prepare_record("default", Message(id="m", text="Thanks, see you on Friday."))

@@ -133,14 +133,14 @@ def test_every_candidate_is_better_than_the_raw_score(kind):
 
 def test_the_fit_finds_the_predictive_signal_and_reports_its_steps():
     """Proves: CONF-4."""
-    examples = drawn(900, wrong=0.2)
+    examples = drawn(400, wrong=0.2)
     mapping = calibrate(examples, CalibrationPlan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5))
     found = mapping.figures["parts"]["all"]
     assert mapping.method.startswith("logistic") and mapping.features["named_own"].weight > 0
     assert found["after"]["auroc"] > found["before"]["auroc"] + 0.05
     assert found["after"]["ece"] < found["before"]["ece"]
     assert set(mapping.figures["parts"]) == {"all", "set made", *(f"fold {at}" for at in range(1, 5))}
-    assert mapping.fitted_on["sets"]["made"]["questions"] == 900 and mapping.fitted_on["date"] == "2026-01-01"
+    assert mapping.fitted_on["sets"]["made"]["questions"] == 400 and mapping.fitted_on["date"] == "2026-01-01"
     high = found["after"]["labels"]["high"]
     assert high["precision"] >= 0.68 and mapping.thresholds.precisions == {"medium": 0.5, "high": 0.7}
     assert calibrate(examples, CalibrationPlan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5)) == mapping
