@@ -21,10 +21,10 @@ from recall_loop.service.core.problems import (
     Problem,
     logged_problem,
     openapi_problem,
-    problem_from_validation,
     problem_response,
 )
 from recall_loop.service.middleware.request_middleware import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
+from recall_loop.service.middleware.request_validation import problem_from_validation
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (
     routes_bulk,

@@ -15,10 +15,11 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from recall_loop.service.access.api_keys import KeyRole
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.core.deadline import RequestExecutor, current_executor
 from recall_loop.service.mcp.mcp_server import McpContext, make_mcp_server
 from recall_loop.service.mcp.mcp_tools import ToolContext
-from recall_loop.service.middleware.dependencies import Caller, require_media_type
+from recall_loop.service.middleware.dependencies import require_media_type
 from recall_loop.service.process.lifecycle import Service, not_running_problem
 from recall_loop.state.scope import Scope
 

@@ -32,6 +32,7 @@ from pydantic import BaseModel
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.problems import logged_problem
 from recall_loop.service.mcp import mcp_prompts, mcp_resources
@@ -39,7 +40,6 @@ from recall_loop.service.mcp.mcp_models import ToolErrorDetail
 from recall_loop.service.mcp.mcp_specs import TOOL_SPECS, ToolSpec
 from recall_loop.service.mcp.mcp_tools import ToolContext, ToolProgress, ToolResult
 from recall_loop.service.mcp.stdio_streams import AnsweringStream, PendingRequests, SettlingStream
-from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings

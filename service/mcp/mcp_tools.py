@@ -16,6 +16,7 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.result_display import parse_profile, profile_for, response_to_json
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.mcp.mcp_models import (
     EraseArguments,
     HistoryArguments,
@@ -25,7 +26,6 @@ from recall_loop.service.mcp.mcp_models import (
     SearchTrajectoriesArguments,
 )
 from recall_loop.service.mcp.mcp_recall import RecallResult
-from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.record_models import RecordHistory, RecordsPage
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRing, KeyRole, KeysUnreadableError
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.access.local_access import Client, check_local
 from recall_loop.service.core.problems import RETRY_SECONDS, ProblemError
 
@@ -25,20 +25,6 @@ NDJSON_MEDIA_TYPES = ("application/x-ndjson", "application/ndjson", "application
 
 # Headers that make a request conditional on the record being unchanged.
 _CONDITIONS = ("If-Match", "If-None-Match", "If-Unmodified-Since")
-_ROLE_RANKS = {KeyRole.METRICS: 0, KeyRole.READ: 1, KeyRole.WRITE: 2, KeyRole.ADMIN: 3}
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The caller, identified by the credential alone; `key_id` is None where the service runs without keys."""
-
-    tenant: str
-    key_id: str | None
-    role: KeyRole
-
-    def has_role(self, role: KeyRole) -> bool:
-        """Return whether it may do what `role` may."""
-        return _ROLE_RANKS[self.role] >= _ROLE_RANKS[role]
 
 
 def service_of(request: Request) -> Service:

@@ -12,8 +12,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recall_loop.service.core.problems import CheckedQueryParams
 from recall_loop.service.middleware.dependencies import JsonBody
+from recall_loop.service.middleware.request_validation import CheckedQueryParams
 from recall_loop.state.errors import InvalidInputError
 
 _SHOWN_CHARACTERS = 200

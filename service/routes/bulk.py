@@ -17,10 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from recall_loop.memory.parsing.foreign_json import InvalidLine, RawLine, parse_object
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.line_batches import LineBatcher
 from recall_loop.service.core.problems import logged_problem, problem_from_error
-from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES, Caller
+from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
 from recall_loop.state.errors import EmbedderError, StoreError
 

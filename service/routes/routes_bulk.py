@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import current_executor
-from recall_loop.service.core.problems import CheckedQueryParams
 from recall_loop.service.middleware.dependencies import (
     NDJSON_MEDIA_TYPES,
     NdjsonBody,
@@ -17,6 +16,7 @@ from recall_loop.service.middleware.dependencies import (
     StoreDep,
     WriterDep,
 )
+from recall_loop.service.middleware.request_validation import CheckedQueryParams
 from recall_loop.service.routes.bulk import BulkResponse, BulkUpload
 
 router = APIRouter(prefix="/api/memory/records", tags=["records"])

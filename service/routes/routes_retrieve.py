@@ -14,9 +14,10 @@ from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.run import retrieve, stream_retrieve
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
 from recall_loop.service.core.problems import logged_problem, problem_document
-from recall_loop.service.middleware.dependencies import Caller, CallerDep, require_own_tenant, service_of
+from recall_loop.service.middleware.dependencies import CallerDep, require_own_tenant, service_of
 from recall_loop.service.middleware.json_bodies import json_router
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.state.request import RetrieveRequest

@@ -11,6 +11,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.memory.trajectories.scoring.outcome_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import add_trajectories, rescore_record, score_pending
+from recall_loop.service.access.callers import Caller
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
@@ -19,7 +20,7 @@ from recall_loop.service.core.problems import (
     not_found_problem,
     problem_responses,
 )
-from recall_loop.service.middleware.dependencies import Caller, CallerDep, ServiceDep, StoreDep, WriterDep
+from recall_loop.service.middleware.dependencies import CallerDep, ServiceDep, StoreDep, WriterDep
 from recall_loop.service.middleware.json_bodies import json_router
 from recall_loop.service.models.search_models import ListParams, encode_cursor
 from recall_loop.service.models.trajectory_models import (

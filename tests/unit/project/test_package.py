@@ -64,16 +64,18 @@ def test_import_stays_light(statement: str) -> None:
     assert not loaded & {"chromadb", "langgraph", "langchain_core", "openai", "onnxruntime", "numpy"}
 
 
-def test_writing_searching_and_supervising_workers_import_no_graph() -> None:
-    """Proves: COST-2 (LangGraph and LangChain's models take longer to import than all of the rest)."""
+def test_only_what_runs_the_graph_or_has_routes_imports_what_they_need() -> None:
+    """Proves: COST-2 (what takes longest to import, and none of these need: writing, searching, MCP, the supervisor)."""
     statement = (
-        "import recall_loop.service.process.lifecycle, recall_loop.service.workers.supervisor\n"
+        "import recall_loop.service.mcp.mcp_server, recall_loop.service.process.lifecycle\n"
+        "import recall_loop.service.serving, recall_loop.service.workers.supervisor\n"
         "from recall_loop import Memory\n"
         "with Memory() as memory:\n"
         "    memory.add('I moved to Bergen.', user_id='ada')\n"
         "    assert memory.search('Bergen', user_id='ada')"
     )
-    assert not _modules_after(statement) & {"langgraph", "langsmith", "langchain_core.language_models"}
+    heavy = {"langgraph", "langsmith", "langchain_core.language_models", "fastapi"}
+    assert not _modules_after(statement) & heavy
 
 
 def test_a_memory_reads_no_files_until_it_is_asked() -> None:
