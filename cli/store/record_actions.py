@@ -9,7 +9,7 @@ from typing import Any
 from recall_loop.cli.core.common import open_as_it_is, open_store, scope_from, warn_of_empty_scope
 from recall_loop.cli.core.filter_pairs import filters_from
 from recall_loop.cli.core.screen import Screen, print_json
-from recall_loop.memory.intake.files.ingest import export_line
+from recall_loop.memory.intake.files.record_lines import export_line
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.settings.settings import Settings

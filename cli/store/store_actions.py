@@ -22,7 +22,7 @@ from recall_loop.cli.core.progress_bars import Advance, progress_bar, rebuild_pr
 from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
 from recall_loop.cli.core.shared_options import given_fields
-from recall_loop.memory.intake.files.ingest import export_lines
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.recovery.verify import verify_place

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pydantic import BaseModel
 
+from recall_loop.memory.intake.files.record_lines import export_line
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.store import MemoryStore
@@ -224,8 +225,6 @@ class MemoryReading:
             return records
         if Path(path).exists():
             raise InvalidInputError("path", str(path), "a file that doesn't exist yet")
-        from recall_loop.memory.intake.files.ingest import export_line  # the readers of all formats come with it
-
         count = 0
         with atomic_file(Path(path)) as file:
             for record in records:

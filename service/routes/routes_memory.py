@@ -11,7 +11,7 @@ from fastapi import Query
 from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.memories.memory import Memory
-from recall_loop.memory.intake.files.ingest import export_line
+from recall_loop.memory.intake.files.record_lines import export_line
 from recall_loop.service.core.deadline import blocking, current_executor
 from recall_loop.service.core.problems import json_response
 from recall_loop.service.middleware.dependencies import (

@@ -1,8 +1,7 @@
-"""Ingesting files of records, resumably, and exporting a store."""
+"""Ingesting files of records, resumably."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +20,6 @@ from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
-from recall_loop.state.scope import Filters, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +179,3 @@ class _FileIngest:
     def _report(self, problem: IngestProblem) -> None:
         if self.on_problem:
             self.on_problem(problem)
-
-
-def export_line(record: Record) -> str:
-    """Return a record as one line of JSON, without the fields that hold nothing; an unknown time is said."""
-    fields = record.model_dump(mode="json", exclude_defaults=True)
-    if record.created_at is None:  # otherwise, a line without a time would get the time at which it is read
-        fields["created_at"] = None
-    return json.dumps({"id": record.id, "kind": record.kind} | fields, ensure_ascii=False)
-
-
-def export_lines(store: MemoryStore, scope: Scope, filters: Filters | None = None) -> Iterator[str]:
-    """Yield the scope's records in the order in which they were written; with filters those that `scan` gives."""
-    return (export_line(record) for record in store.scan(scope, filters))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptions, WriteSummary
 from recall_loop.memory.intake.files.documents import FileIdTracker
-from recall_loop.memory.intake.files.ingest import export_line
+from recall_loop.memory.intake.files.record_lines import export_line
 from recall_loop.memory.intake.imports.external_memory import ImportItem, ImportSource
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError

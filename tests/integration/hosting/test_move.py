@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.memory.intake.files.ingest import export_lines
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.moving import copied_tables

@@ -20,7 +20,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from recall_loop.cli.main import main
 from recall_loop.memory.intake.files.batch_writes import WriteOptions
-from recall_loop.memory.intake.files.ingest import export_lines
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.intake.imports.external_memory import DefaultOwner, SourceError
 from recall_loop.memory.intake.imports.external_sqlite import read_point
 from recall_loop.memory.intake.imports.import_run import ImportSummary, RejectedItem, import_source, preview_import

@@ -20,9 +20,9 @@ from recall_loop.memory.intake.files.ingest import (
     IngestOptions,
     IngestProblem,
     IngestSummary,
-    export_lines,
     ingest_file,
 )
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope

@@ -10,7 +10,8 @@ import pytest
 from recall_loop import InvalidInputError, Memory, MemoryStore, ingest_file, search, search_trajectories
 from recall_loop.cli.main import main
 from recall_loop.memory.intake.files.entries import FileOwner
-from recall_loop.memory.intake.files.ingest import IngestOptions, export_lines
+from recall_loop.memory.intake.files.ingest import IngestOptions
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.state.errors import RejectedRecordsError
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Message

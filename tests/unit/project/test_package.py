@@ -65,7 +65,7 @@ def test_import_stays_light(statement: str) -> None:
 
 
 def test_only_what_runs_the_graph_or_has_routes_imports_what_they_need() -> None:
-    """Proves: COST-2 (what takes longest to import, and none of these need: writing, searching, MCP, the supervisor)."""
+    """Proves: COST-2 (writing, searching, MCP and the supervisor need nothing of what takes longest to import)."""
     statement = (
         "import recall_loop.service.mcp.mcp_server, recall_loop.service.process.lifecycle\n"
         "import recall_loop.service.serving, recall_loop.service.workers.supervisor\n"

@@ -10,7 +10,7 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
-from recall_loop.memory.intake.files.ingest import export_lines
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.tables import record_queries

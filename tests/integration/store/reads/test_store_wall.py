@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from recall_loop.memory.intake.files.ingest import export_lines
+from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
