@@ -263,12 +263,9 @@ def moment(folder: Path, scenario: str, large: Path, rng: random.Random, options
     return status == 0
 
 
-def worker(folder: Path, moments: int, seed: int, options: argparse.Namespace) -> None:
+def worker(folder: Path, large: Path, moments: int, seed: int, options: argparse.Namespace) -> None:
     """Do the moments of one job; print a line for each that failed, and a count at the end, and raise if any did."""
     rng, failed = random.Random(seed), 0
-    large = folder / "large"
-    large.mkdir(parents=True)
-    os.waitpid(forked(make_large, large), 0)
     for number in range(moments):
         scenario = "large" if number % 10 == 9 else SCENARIOS[number % 4]
         kept = folder / f"{number}-{scenario}"
@@ -293,9 +290,12 @@ def main(argv: list[str] | None = None) -> int:
     started, jobs = time.monotonic(), []
     # Every process of a moment would make the patterns and tables again, for longer than all else that it does.
     prepare_record("default", parse_record(record(0, 0)))
+    large = folder / "large"
+    large.mkdir(parents=True)
+    os.waitpid(forked(make_large, large), 0)
     for job in range(options.jobs):
         share = options.moments // options.jobs + (job < options.moments % options.jobs)
-        jobs.append(forked(worker, folder / f"job{job}", share, options.seed + job, options))
+        jobs.append(forked(worker, folder / f"job{job}", large, share, options.seed + job, options))
     failed = sum(os.waitpid(job, 0)[1] != 0 for job in jobs)
     seconds = time.monotonic() - started
     sys.stdout.write(
