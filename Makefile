@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million weights order confidence corrections tune kills backends shared-kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers benchmarks page store-conformance mcp-adapters dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million weights reader order confidence corrections tune kills backends shared-kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers benchmarks page store-conformance mcp-adapters dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -64,6 +64,10 @@ weights: setup  ## Rebuild the embedder's weights for conversations: an hour and
 	$(PYTHON) benchmarks/weights/tune_embedder.py --talk build/tuned/talk -o memory/store/embed/minilm-talk.npz
 	@echo 'put the sha256 above into memory/store/embed/weight_patch.py, then: make order confidence'
 
+reader: setup  ## Learn to tell what answers a question from what is on the same matter: a quarter of an hour; READER='--held work'
+	$(PYTHON) -m pip install -q torch onnx
+	$(PYTHON) benchmarks/weights/reading/fit_reader.py $(READER)
+
 order: setup  ## Fit the learned orders of the reranking stage, and ask what confidence is fitted on; ORDER='--train DIR'
 	$(PYTHON) -m pip install -q lightgbm
 	$(PYTHON) benchmarks/weights/talk_set.py --asked --languages en -o build/talk
@@ -76,14 +80,13 @@ confidence: setup  ## Fit confidence and the relevance of facts on the runs of `
 	$(BIN)recall-loop calibrate --replay build/runs/talk-messages.jsonl build/runs/talk-messages-facts.jsonl \
 	  build/runs/talk-languages-messages.jsonl --balance 0 --high 0.86 --medium 0.6 \
 	  --method 'logistic, components, signals and products' -o build/attributed.json
-	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 6 --only 7-chats --kinds messages -o build/confidence
-	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 10 --limit 300 --talk ../shared/data/train/realmem --kinds all -o build/confidence
+	$(PYTHON) benchmarks/weights/confidence/confidence_runs.py --train benchmarks/weights/confidence/lives --sets first,second --limit 612 -o build/confidence
 	$(PYTHON) benchmarks/weights/confidence/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
 	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
 	$(PYTHON) benchmarks/weights/confidence/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
-	$(BIN)recall-loop calibrate --replay build/confidence/talk-unnamed-messages.jsonl build/confidence/realmem-unnamed-all.jsonl \
-	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.9 --medium 0.76 --each-set --wrongly 0.03 \
-	  --method 'logistic, components, what matches the question, and breadth' --attributed build/attributed.json \
+	$(BIN)recall-loop calibrate --replay build/confidence/first.jsonl build/confidence/second.jsonl \
+	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.95 --medium 0.87 --each-set --wrongly 0.03 \
+	  --method 'logistic, components, what matches and answers the question, and breadth' --attributed build/attributed.json \
 	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
 corrections: setup  ## Fit what tells a correction or a renewal from another statement, on ../shared/data/train and lives

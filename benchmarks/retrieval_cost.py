@@ -38,7 +38,8 @@ from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.run_context import RetrievalParts, RunInputs
+from recall_loop.nodes.runtime.run_context import RetrievalParts
+from recall_loop.nodes.runtime.run_holder import RunInputs
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems

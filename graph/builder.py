@@ -25,8 +25,8 @@ from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,
     RetrievalParts,
-    current_holder,
 )
+from recall_loop.nodes.runtime.run_holder import current_holder
 from recall_loop.nodes.synthesize import synthesize
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.context import Context

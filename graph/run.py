@@ -17,7 +17,7 @@ from recall_loop.graph.builder import build_graph
 from recall_loop.graph.request_parsing import RequestInput, parse_request
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.run_context import RunInputs
+from recall_loop.nodes.runtime.run_holder import RunInputs
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.request import RetrieveRequest

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from recall_loop.graph.nesting.parent_calls import GraphCall
 from recall_loop.graph.nesting.parent_keys import INPUTS, ParentKeys
-from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs
+from recall_loop.nodes.runtime.run_holder import RunHolder, RunInputs
 from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError

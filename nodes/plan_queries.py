@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 
 from recall_loop.nodes.runtime.inputs import complete_request, request_from_state, run_key
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
-from recall_loop.nodes.runtime.run_context import RunContext, current_holder
+from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.nodes.runtime.run_holder import current_holder
 from recall_loop.nodes.steps.query_planning import make_plan
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,

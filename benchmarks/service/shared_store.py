@@ -35,7 +35,7 @@ from recall_loop.graph.run import run_graph
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.run_context import RunInputs
+from recall_loop.nodes.runtime.run_holder import RunInputs
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
 from tests.embedders import WordHashEmbedder

@@ -7,7 +7,7 @@ That file is all-MiniLM-L6-v2 with weights in 8-bit integers, one scale a column
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,8 +124,16 @@ def read() -> EncoderModel:
     )
 
 
-def patch_of(layers: nn.ModuleList, first: int) -> bytes:
+def patch_of(layers: Sequence[nn.Module], first: int) -> bytes:
     """Return the file of tuned weights for the layers from `first` on (`memory/store/embed/weight_patch.py`)."""
+    places, values = replaced_bytes(layers, first)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, places=np.array(places, dtype=np.int64), values=np.concatenate(values))
+    return stream.getvalue()
+
+
+def replaced_bytes(layers: Sequence[nn.Module], first: int) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
+    """Return places and lengths of the bytes of the layers from `first` on in the model's file, and the tuned ones."""
     data, held = MODEL.read_bytes(), initializers()
     places, values = [], []
 
@@ -137,7 +145,7 @@ def patch_of(layers: nn.ModuleList, first: int) -> bytes:
         places.append((at, old.nbytes))
         values.append(np.frombuffer(new.tobytes(), dtype=np.uint8))
 
-    for number, names in list(enumerate(matrix_names(held)))[first:]:
+    for number, names in list(enumerate(matrix_names(held)))[first : len(layers)]:
         for part, name in zip(MATRICES, names, strict=True):
             matrix = getattr(layers[number], part).weight.detach().numpy().T
             scale = (np.abs(matrix).max(axis=0, keepdims=True) / 127).astype(np.float32)
@@ -147,6 +155,4 @@ def patch_of(layers: nn.ModuleList, first: int) -> bytes:
             for kind in ("bias",) if part in MATRICES else ("weight", "bias"):
                 new = getattr(getattr(layers[number], part), kind).detach().numpy()
                 replace(f"inner.encoder.layer.{number}.{inside}.{kind}", new)
-    stream = io.BytesIO()
-    np.savez_compressed(stream, places=np.array(places, dtype=np.int64), values=np.concatenate(values))
-    return stream.getvalue()
+    return places, values

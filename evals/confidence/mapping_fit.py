@@ -66,11 +66,12 @@ _BREADTH = ("asks_list", "question_length", "question_tells")
 # SPEAKER_NAMED chooses the mapping. If a speaker is named, who said it matters, but how much is asked for doesn't.
 _ALL = (*COMPONENT_WEIGHTS, *(name for name in SIGNALS if name not in (SPEAKER_NAMED, *_BREADTH)))
 _ALIGNED = ("aligned_cosine", "aligned_tokens", "aligned_least", "aligned_share", "aligned_answer")
+_READ = ("read_first", "read_best")
 # Other signals mislead on unseen kinds of memory: with these, entire held-out kinds are judged best.
-_GENERAL = (*_COMPONENTS, *_ALIGNED, "told_share", "told_alike", "top_over_tail", "largest_step", *_BREADTH)
+_GENERAL = (*_COMPONENTS, *_ALIGNED, *_READ, "told_share", "told_alike", "top_over_tail", "largest_step", *_BREADTH)
 _LOGISTIC_MODELS = (
     ModelSpec("logistic, components", _COMPONENTS),
-    ModelSpec("logistic, components, what matches the question, and breadth", _GENERAL),
+    ModelSpec("logistic, components, what matches and answers the question, and breadth", _GENERAL),
     ModelSpec("logistic, components and signals", _ALL),
     ModelSpec("logistic, components, signals and products", _ALL, products=True),
 )
@@ -80,12 +81,12 @@ SCORE_MODELS = (
     *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _LOGISTIC_MODELS),
 )
 _ATTRIBUTION_FEATURES = (*COMPONENT_WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
-_ALIGNED_FEATURES = (*_ATTRIBUTION_FEATURES, *_ALIGNED)
+_ALIGNED_FEATURES = (*_ATTRIBUTION_FEATURES, *_ALIGNED, *_READ)
 _NAMED_FEATURES = (*_ATTRIBUTION_FEATURES, "named_first", "named_lead", "named_own", "named_vote")
 # Components indicate questions without an answer in memory; the others, whether it was said about the right person.
 ANSWERABLE_MODELS = (
     ModelSpec(
-        "logistic, components, what the named tell, and how well the best fact's words match",
+        "logistic, components, what the named tell, how well the best fact's words match, and what answers",
         _ALIGNED_FEATURES,
         monotone=frozenset(_ALIGNED_FEATURES),
     ),

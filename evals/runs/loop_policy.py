@@ -11,7 +11,8 @@ from recall_loop.graph.builder import build_graph
 from recall_loop.graph.run import follow, stream_graph
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts, RunInputs
+from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_holder import RunInputs
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RecalledFact
 from recall_loop.state.run.events import ProgressEvent

@@ -29,8 +29,8 @@ from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,
     RetrievalParts,
     RunContext,
-    current_holder,
 )
+from recall_loop.nodes.runtime.run_holder import current_holder
 from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
 from recall_loop.policy.evidence.coverage import extract_facets
 from recall_loop.policy.question.question import analyse_question

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
-from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
@@ -45,8 +42,6 @@ from recall_loop.text.speech.person_words import is_person_word
 from recall_loop.text.words.tokens import query_terms
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from recall_loop.llm.client import ChatClient
     from recall_loop.memory.store.store import MemoryStore
 
@@ -271,49 +266,3 @@ class RunContext:
             facets = self._matcher(self.evidence(entry)) if self.is_evidence(entry) else frozenset()
             self._supported[entry["key"]] = (entry["record"], entry["window"], facets)
         return facets
-
-
-@dataclass(frozen=True)
-class RunInputs:
-    """Inputs that `retrieve` passes to a run besides the graph's own: objects that can't be in a checkpoint.
-
-    Raises:
-        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
-    """
-
-    request: RetrieveRequest
-    store: MemoryStore | None = None
-    llm: BaseChatModel | str | None = None
-
-    def __post_init__(self) -> None:
-        """Check store and model."""
-        check_bindings(self.store, self.llm)
-
-
-@dataclass
-class RunHolder:
-    """Holds the context of one call of the graph, from its first node to its last.
-
-    A resumed call, in this process or another, begins with an empty holder: the context is made from the state.
-    Child graphs that run in parallel are separate calls.
-    """
-
-    inputs: RunInputs | None = None
-    run: RunContext | None = None
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this the current holder for nodes that run inside the block."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
-
-
-_current: ContextVar[RunHolder | None] = ContextVar("recall_loop_run", default=None)
-
-
-def current_holder() -> RunHolder:
-    """Return the holder of the current call; an empty one outside of a call."""
-    return _current.get() or RunHolder()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.nodes.steps.answer_reading import read_facts
 from recall_loop.nodes.steps.selected_facts import select_facts
 from recall_loop.policy.confidence.asked_values import asks_for_name, holds_asked_kind, may_answer
 from recall_loop.policy.confidence.confidence_mapping import Calibration
@@ -52,7 +53,8 @@ def measure_confidence(
     if run.settings.max_facts < SIGNAL_DEPTH:
         examined = _evidence(select_facts(state, run, SIGNAL_DEPTH), run, unanswered)
     first = [run.supported_facets(item.entry) for item in examined[:1]]
-    signals = confidence_signals(examined, run.question, compute_coverage(state["facets"], first).best_single)
+    support = compute_coverage(state["facets"], first).best_single
+    signals = confidence_signals(examined, run.question, support, read_facts(examined, run))
     raw = compute_confidence_score(parts)
     values = {RAW_SCORE: raw, **parts, **signals}
     calibration = calibration.for_values(values)

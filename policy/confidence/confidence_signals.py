@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from statistics import fmean
-from typing import Any
 
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, states_answer, synonym_stems
+from recall_loop.policy.confidence.signal_inputs import BEST_DEPTH, SignalInputs, mean_of
+from recall_loop.policy.evidence.coverage import states_answer
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.persons.told_persons import tells_of
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
-from recall_loop.state.types import ContentType, QuerySource, SpeechAct
+from recall_loop.state.types import SpeechAct
 from recall_loop.text.speech.speech_acts import find_speech_acts
-from recall_loop.text.words.stop_words import first_person_balance
-from recall_loop.text.words.tokens import content_words, stems
+from recall_loop.text.words.tokens import stems
 
 SIGNALS: Mapping[str, str] = {
     "top_over_tail": "mean score of the best ten facts less that of the next ten (without any: of the last)",
@@ -48,6 +43,8 @@ SIGNALS: Mapping[str, str] = {
     "aligned_least": "the same mean over the quarter of the tokens that match worst",
     "aligned_share": "share of the question's words, or of their synonyms, in that fact's own text",
     "aligned_answer": "1 if that fact has a time, number, name or thing as asked for, -1 if none of the first three",
+    "read_first": "log odds that the first fact answers the question, both read together (1 = 6 or more)",
+    "read_best": "the same of the one of the first three that answers it best",
     "speaker_named": "1 if the question names the author of one of the best ten messages",
     "names": "how many names the question has (1 = four or more)",
     "asks_date": "1 if it asks for a time",
@@ -59,21 +56,21 @@ SIGNALS: Mapping[str, str] = {
     "question_tells": "share of its sentences that tell something, rather than ask",
 }
 SPEAKER_NAMED = "speaker_named"
-SIGNAL_DEPTH, BEST_DEPTH = 20, 10
+SIGNAL_DEPTH = 20
 _VOTE_SCALE = 4.5
 # How much better a text matches a question that has the word for the thing itself in place of its kind ("karate" for
 # "sport"): means over pairs of both, nearly the same for each pair.
 _MEMBER_ALIGNMENT = (0.13, 0.13, 0.09)
 _BEST_OF = 3
+_MOST_ODDS = 6.0
 _MOST_NAMES = 4
 _MANY_WORDS = 12.0
 _DIGITS = 6
 _NAMED_SIGNALS = [name for name in SIGNALS if name.startswith("named_")]
-_SOURCE_FIELDS = ("author", "subject", "label")
 
 
 def confidence_signals(
-    ranked: Sequence[RankedEntry], question: AnalysedQuestion, first_support: float
+    ranked: Sequence[RankedEntry], question: AnalysedQuestion, first_support: float, read: Sequence[float]
 ) -> dict[str, float]:
     """Return every signal by name, each in [-1,1]; all 0 without facts.
 
@@ -81,150 +78,40 @@ def confidence_signals(
         ranked: the facts, best first; those after the twentieth don't count.
         question: the analysed request.
         first_support: share of the facets' weight that the first fact supports, in [0,1].
+        read: probabilities in [0,1] that the first facts, up to three, answer the question.
     """
     if not ranked:
         return dict.fromkeys(SIGNALS, 0.0)
-    facts = _SignalInputs(ranked[:SIGNAL_DEPTH], question)
+    facts = SignalInputs(ranked[:SIGNAL_DEPTH], question)
     values = _score_signals(facts) | _word_signals(facts) | _alignment_signals(facts)
     values |= _attribution_signals(facts) | _question_signals(question) | _breadth_signals(facts)
+    values |= _reading_signals(read)
     values |= {"first_support": first_support, SPEAKER_NAMED: float(bool(facts.named_speakers))}
     return {name: round(min(max(values[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
 
 
-@dataclass(frozen=True)
-class _SignalInputs:
-    """The best facts and the question, as sets of stems."""
-
-    ranked: Sequence[RankedEntry]
-    question: AnalysedQuestion
-
-    @cached_property
-    def records(self) -> list[dict[str, Any]]:
-        """The records of the best ten facts."""
-        return [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
-
-    @cached_property
-    def scores(self) -> list[float]:
-        return [item.score for item in self.ranked]
-
-    @cached_property
-    def similarities(self) -> list[float]:
-        return [_similarity(item.entry) for item in self.ranked[:BEST_DEPTH]]
-
-    @cached_property
-    def question_terms(self) -> list[str]:
-        """The stems of the question's words, without names."""
-        found = stems(" ".join(content_words(self.question.text)), self.question.stated_language)
-        return sorted(set(found) - self.question.name_terms)
-
-    @cached_property
-    def question_groups(self) -> list[frozenset[str]]:
-        """The question's words, each with its one-word synonyms, as stems."""
-        table, language = self.question.table, self.question.language
-        return [frozenset({term, *synonym_stems(term, table, language)}) for term in self.question_terms]
-
-    @cached_property
-    def own_terms(self) -> list[frozenset[str]]:
-        """The stems of each fact's own text, and of the asked kind where it names something of it."""
-        kind = self.question.kind
-        return [entry_terms(item.entry) | kind.stems_if_mentioned(item.entry["record"]["text"]) for item in self.ranked]
-
-    @cached_property
-    def window_terms(self) -> list[frozenset[str]]:
-        """The stems of the windows of the best ten facts."""
-        return [entry_window_terms(item.entry) for item in self.ranked[:BEST_DEPTH]]
-
-    @cached_property
-    def from_named(self) -> list[bool]:
-        """Whether each of the best ten comes from, or is about, somebody that the question names.
-
-        What somebody says of another speaker is about that one: "Lena is allergic to nuts".
-        """
-        sources = (" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records)
-        return [
-            bool(self.question.name_terms & set(stems(source)))
-            or tells_of(record["text"], self.named_speakers, {*self.question_terms})
-            for record, source in zip(self.records, sources, strict=True)
-        ]
-
-    @cached_property
-    def named_speakers(self) -> frozenset[str]:
-        """The stems of the authors of the best ten messages that the question names."""
-        authors = (record.get("author") for record in self.records if record["kind"] == ContentType.MESSAGE)
-        known = (stems(author) for author in authors if author)
-        return frozenset().union(*(self.question.name_terms.intersection(author) for author in known))
-
-    @cached_property
-    def rarity(self) -> dict[str, float]:
-        """The weight of each question word: higher if few of the facts have it."""
-        count = len(self.own_terms)
-        return {
-            term: math.log(1 + count / (0.5 + sum(term in terms for terms in self.own_terms)))
-            for term in self.question_terms
-        }
-
-    @cached_property
-    def self_reference(self) -> list[float]:
-        """How far each of the best ten is about its own author or subject, from 0 to 1.
-
-        Only a message speaks to somebody; any other record is about whom it names as its subject.
-        """
-        return [
-            (1.0 + first_person_balance(record["text"])) / 2.0 if record["kind"] == ContentType.MESSAGE else 1.0
-            for record in self.records
-        ]
-
-    @cached_property
-    def has_speaker(self) -> list[bool]:
-        """Whether each of the best ten has an author or a subject; a passage without either is nobody's."""
-        return [bool(record.get("author") or record.get("subject")) for record in self.records]
-
-    def share(self, terms: frozenset[str]) -> float:
-        """Return the share of the question's words that are in `terms`."""
-        return _mean([float(term in terms) for term in self.question_terms])
-
-    def share_with_synonyms(self, terms: frozenset[str]) -> float:
-        """Return the share of the question's words that are in `terms`, themselves or as a one-word synonym."""
-        return _mean([float(not terms.isdisjoint(group)) for group in self.question_groups])
-
-    def rare_share(self, terms: frozenset[str]) -> float:
-        """Return the same share, with each word weighted by its rarity."""
-        total = math.fsum(self.rarity.values())
-        return math.fsum(weight for term, weight in self.rarity.items() if term in terms) / total if total else 0.0
-
-
-def _similarity(entry: PoolEntry) -> float:
-    """Return a fact's similarity to the question, leaving out matches of a language model's queries."""
-    own = [match["similarity"] for match in entry["matches"] if match["source"] != QuerySource.LLM]
-    return entry["similarity"] if len(own) == len(entry["matches"]) else max(own, default=0.0)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0
-
-
-def _score_signals(facts: _SignalInputs) -> dict[str, float]:
+def _score_signals(facts: SignalInputs) -> dict[str, float]:
     best = facts.scores[:BEST_DEPTH]
     # A memory of ten facts or fewer has no tail: the last of them stands for it.
     tail = facts.scores[BEST_DEPTH:] or best[-1:]
     return {
-        "top_over_tail": _mean(best) - _mean(tail),
+        "top_over_tail": mean_of(best) - mean_of(tail),
         "largest_step": max((score - following for score, following in pairwise(best)), default=0.0),
     }
 
 
-def _word_signals(facts: _SignalInputs) -> dict[str, float]:
+def _word_signals(facts: SignalInputs) -> dict[str, float]:
     own = [facts.share(terms) for terms in facts.own_terms[:BEST_DEPTH]]
     windows = [facts.share(terms) for terms in facts.window_terms]
     return {
         "first_own": own[0],
         "first_window": windows[0],
-        "own_lead": max(own) - _mean(own),
-        "window_lead": max(windows) - _mean(windows),
+        "own_lead": max(own) - mean_of(own),
+        "window_lead": max(windows) - mean_of(windows),
     }
 
 
-def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
+def _alignment_signals(facts: SignalInputs) -> dict[str, float]:
     """Return how well the best fact's own words match the question, which nothing else in memory changes (LIVE-3)."""
     aligned = [_alignment(facts.question, item.entry) for item in facts.ranked[:_BEST_OF]]
     best = max(range(len(aligned)), key=lambda at: aligned[at][1])
@@ -236,6 +123,11 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
         "aligned_share": facts.share_with_synonyms(facts.own_terms[best]),
         "aligned_answer": _answer_sign(facts.question, facts.ranked[best].entry),
     }
+
+
+def _reading_signals(read: Sequence[float]) -> dict[str, float]:
+    odds = [math.log(max(each, 1e-9) / max(1.0 - each, 1e-9)) / _MOST_ODDS for each in read]
+    return {"read_first": odds[0], "read_best": max(odds)}
 
 
 def _alignment(question: AnalysedQuestion, entry: PoolEntry) -> Sequence[float]:
@@ -252,11 +144,11 @@ def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
     return 1.0 if states_answer(question.asked, entry, {*stems(question.text)}) else -1.0
 
 
-def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:
+def _attribution_signals(facts: SignalInputs) -> dict[str, float]:
     """Compare facts from those whom the question names with others: what somebody else said may be no answer."""
     own = [facts.rare_share(terms) for terms in facts.own_terms[:BEST_DEPTH]]
     if not facts.question.name_terms:
-        unnamed = {"told_share": _mean(own), "told_alike": _mean_of_best(facts.similarities)}
+        unnamed = {"told_share": mean_of(own), "told_alike": _mean_of_best(facts.similarities)}
         return dict.fromkeys(_NAMED_SIGNALS, 0.0) | unnamed
     sides = [1.0 if named else -1.0 for named in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
@@ -272,7 +164,7 @@ def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:
         "named_vote": _vote(own, sides),
         "named_told": _vote(told, told_sides),
         "named_alike": _gap(alike, told_sides),
-        "told_share": math.fsum(_not_others(told, told_sides)) / len(told) if any_named else _mean(own),
+        "told_share": math.fsum(_not_others(told, told_sides)) / len(told) if any_named else mean_of(own),
         "told_alike": _mean_of_best(_not_others(alike, told_sides) if any_named else facts.similarities),
     }
 
@@ -284,7 +176,7 @@ def _not_others(values: Sequence[float], sides: Sequence[float]) -> list[float]:
 
 def _mean_of_best(similarities: Sequence[float]) -> float:
     """Return the mean of the three largest, which doesn't depend on how many others there are."""
-    return _mean(sorted(similarities, reverse=True)[:_BEST_OF])
+    return mean_of(sorted(similarities, reverse=True)[:_BEST_OF])
 
 
 def _vote(shares: Sequence[float], sides: Sequence[float]) -> float:
@@ -308,11 +200,11 @@ def _question_signals(question: AnalysedQuestion) -> dict[str, float]:
     }
 
 
-def _breadth_signals(facts: _SignalInputs) -> dict[str, float]:
+def _breadth_signals(facts: SignalInputs) -> dict[str, float]:
     """Tell how much is asked for: the more it is, the more records it takes, and the less often all are found."""
     acts = [sentence.act for sentence in find_speech_acts(facts.question.text)]
     return {
         "asks_list": float(facts.question.listed is not None),
         "question_length": 1.0 - math.exp(-len(facts.question_terms) / _MANY_WORDS),
-        "question_tells": _mean([float(act is SpeechAct.STATEMENT) for act in acts]),
+        "question_tells": mean_of([float(act is SpeechAct.STATEMENT) for act in acts]),
     }

@@ -108,7 +108,16 @@ class MiniLmEmbedder(MiniLmModel):
 
 def _shared_model(weights: WeightPatch | None = None) -> OnnxModel:
     """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
-    return load_once(weights and weights.digest, lambda: OnnxModel(make_session(_model_bytes(weights)), *_vocabulary()))
+    return load_once(weights and weights.digest, lambda: load_minilm(weights))
+
+
+def load_minilm(weights: WeightPatch | None = None) -> OnnxModel:
+    """Return the model with its tokenizer, newly loaded, with these weights in place of its authors' where given.
+
+    Raises:
+        EmbedderError: it or one of its files can't be loaded, or isn't the expected one.
+    """
+    return OnnxModel(make_session(_model_bytes(weights)), *_vocabulary())
 
 
 @cache

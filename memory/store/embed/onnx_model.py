@@ -56,6 +56,7 @@ def make_session(model: bytes | str) -> Any:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.intra_op_num_threads = _threads
+    options.log_severity_level = 3  # errors: it warns of each constant that a shortened model doesn't use
     # Memory of a run is returned at its end; otherwise the largest batch ever run would occupy memory for good.
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -118,7 +119,7 @@ class OnnxModel:
         lengths = list(map(len, encoded))
         for rows in plan_batches(sorted(range(len(texts)), key=lengths.__getitem__), lengths):
             ids, mask = pad_batch([encoded[row] for row in rows], self.pad_id)
-            hidden = self._run(ids, mask)
+            hidden = self.run(ids, mask)
             vectors[rows] = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, mask)
             if tokens is not None:
                 for at, row in enumerate(rows):
@@ -138,7 +139,8 @@ class OnnxModel:
         """Return how many token vectors a text gives."""
         return int(self.is_word[self.tokenizer.encode(text).ids].sum())
 
-    def _run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> FloatMatrix:
+    def run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> FloatMatrix:
+        """Return a vector for each token, float32 [n, t, d], of ids [n, t] of which `mask` tells the real ones."""
         import numpy as np
 
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}

@@ -27,8 +27,8 @@ NEXT_WEIGHT = 0.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSET = 10**18
 _ENCODED = "x0"
-# A speaker without a name is identified by the conversation alone.
-_NAMELESS = frozenset({"user", "the user", "i", "me", "myself"})
+NAMELESS = frozenset({"user", "the user", "i", "me", "myself"})
+"""Subjects, folded, that name nobody: the conversation alone tells who is meant."""
 
 
 def digest(*parts: str | None) -> str:
@@ -146,7 +146,7 @@ def supersession_key_of(record: Mapping[str, Any]) -> str | None:
     if not subject or not fact_type:
         return None
     owners = [record.get(name) for name in ("agent_id", "group_id", "user_id")]
-    place = record.get("conversation_id") if owners[-1] is None and subject in _NAMELESS else None
+    place = record.get("conversation_id") if owners[-1] is None and subject in NAMELESS else None
     return digest(*owners, place, subject, fact_type)
 
 

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from recall_loop.nodes.runtime.resources import GraphResources
-from recall_loop.nodes.runtime.run_context import RunHolder
+from recall_loop.nodes.runtime.run_holder import RunHolder
 from recall_loop.policy.confidence.asked_values import holds_asked_kind
 from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.ranking import rank_entries
