@@ -96,7 +96,13 @@ def test_every_learned_file_has_a_command_and_a_source() -> None:
     """Proves: OPEN-1, OPEN-2."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
-    assert all(f"\n{target}: " in makefile for target in ("weights", "order", "confidence", "corrections"))
-    for name in ("minilm-talk.npz", "order_short_turns.json", "order_long_turns.json", "default_calibration.json"):
+    assert all(f"\n{target}: " in makefile for target in ("weights", "reader", "order", "confidence", "corrections"))
+    for name in (
+        "minilm-talk.npz",
+        "minilm-reader.npz",
+        "order_short_turns.json",
+        "order_long_turns.json",
+        "default_calibration.json",
+    ):
         assert name in notice, name
     assert "BY-NC" not in notice
