@@ -64,7 +64,7 @@ weights: setup  ## Rebuild the embedder's weights for conversations: an hour and
 	$(PYTHON) benchmarks/weights/tune_embedder.py --talk build/tuned/talk -o memory/store/embed/minilm-talk.npz
 	@echo 'put the sha256 above into memory/store/embed/weight_patch.py, then: make order confidence'
 
-reader: setup  ## Learn to tell what answers a question from what is on the same matter: a quarter of an hour; READER='--held work'
+reader: setup  ## Learn to tell what answers a question from what is on the same matter: half an hour; READER='--held work'
 	$(PYTHON) -m pip install -q torch onnx
 	$(PYTHON) benchmarks/weights/reading/fit_reader.py $(READER)
 

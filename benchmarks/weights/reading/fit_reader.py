@@ -7,7 +7,7 @@ that it doesn't, though they ask for something of the same. Each answered questi
 nearest other lines of its file, and those of the conversations of `../talk` beside their line and the two nearest.
 The first four layers of all-MiniLM-L6-v2 read question and text together, as a cross-encoder (Nogueira & Cho 2019);
 the last three of them move. `--held` leaves files out and prints how well their pairs are told apart (AUROC). Needs
-`pip install torch onnx`; a quarter of an hour on two processors.
+`pip install torch onnx`; half an hour on one processor.
 """
 
 from __future__ import annotations
