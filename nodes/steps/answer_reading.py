@@ -8,7 +8,7 @@ from typing import Any
 from recall_loop.memory.store.embed.answer_reader import read_answers
 from recall_loop.memory.store.encoding.indexing import NAMELESS
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.confidence.asked_values import holds_asked_kind, told_by_words
+from recall_loop.policy.confidence.asked_values import asks_for_name, holds_asked_kind, told_by_words
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.state.types import Role
@@ -24,12 +24,14 @@ def read_facts(ranked: Sequence[RankedEntry], run: RunContext) -> list[float]:
     """Return the probability in [0,1] that each of the first three facts answers the question.
 
     Of a long fact the passage with most of the question's words is read. One that tells the asked time, number or
-    property by the rules of its language is at least as likely an answer as not, whatever it reads like.
+    property by the rules of its language, and not just some name, is at least as likely an answer as not.
     """
     best, question = ranked[:READ_DEPTH], run.question
     texts = (_attributed_text(item.entry["record"], run.request.question.author) for item in best)
     read = read_answers(question.text, [passage(text, run.terms, _READ_CHARACTERS) for text in texts])
-    told = [told_by_words(question) and holds_asked_kind(question, item.entry) for item in best]
+    if asks_for_name(question) or not told_by_words(question):
+        return read
+    told = (holds_asked_kind(question, item.entry) for item in best)
     return [max(each, _EVEN) if tells else each for each, tells in zip(read, told, strict=True)]
 
 
