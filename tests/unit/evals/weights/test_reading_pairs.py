@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PAIRS = Path(__file__).parents[3] / "benchmarks" / "weights" / "reading" / "pairs"
+PAIRS = Path(__file__).parents[4] / "benchmarks" / "weights" / "reading" / "pairs"
 
 
 @pytest.mark.parametrize("path", sorted(PAIRS.glob("*.tsv")), ids=lambda path: path.stem)
