@@ -64,7 +64,7 @@ weights: setup  ## Rebuild the embedder's weights for conversations: an hour and
 	$(PYTHON) benchmarks/weights/tune_embedder.py --talk build/tuned/talk -o memory/store/embed/minilm-talk.npz
 	@echo 'put the sha256 above into memory/store/embed/weight_patch.py, then: make order confidence'
 
-reader: setup  ## Learn to tell what answers a question from what is on the same matter: half an hour; READER='--held work'
+reader: setup  ## Learn to tell what answers a question from what is on the same matter: about an hour; READER='--judge'
 	$(PYTHON) -m pip install -q torch onnx
 	$(PYTHON) benchmarks/weights/reading/fit_reader.py $(READER)
 
@@ -80,21 +80,14 @@ confidence: setup  ## Fit confidence and the relevance of facts on the runs of `
 	$(BIN)recall-loop calibrate --replay build/runs/talk-messages.jsonl build/runs/talk-messages-facts.jsonl \
 	  build/runs/talk-languages-messages.jsonl --balance 0 --high 0.86 --medium 0.6 \
 	  --method 'logistic, components, signals and products' -o build/attributed.json
-	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 6 --only 7-chats --kinds messages -o build/confidence
-	$(PYTHON) benchmarks/weights/order_runs.py --folds build/folds --unnamed 10 --limit 300 --talk ../shared/data/train/realmem --kinds all -o build/confidence
-	$(PYTHON) benchmarks/weights/confidence/confidence_runs.py --train benchmarks/weights/confidence/lives --sets first,second --limit 612 -o build/confidence
+	$(PYTHON) benchmarks/weights/confidence/confidence_runs.py --train benchmarks/weights/confidence/lives --sets second,first --limit 612 -o build/confidence
 	$(PYTHON) benchmarks/weights/confidence/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
-	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
+	$(BIN)recall-loop eval --format living --part dev --sizes 0,20,200,2000 --limit 400 --per-question build/confidence/lives.jsonl
 	$(PYTHON) benchmarks/weights/confidence/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
-	$(BIN)recall-loop calibrate --replay build/confidence/talk-unnamed-messages.jsonl build/confidence/realmem-unnamed-all.jsonl \
-	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.9 --medium 0.76 --each-set --wrongly 0.03 \
-	  --method 'logistic, components, what matches and answers the question, and breadth' -o build/archives.json
 	$(BIN)recall-loop calibrate --replay build/confidence/first.jsonl build/confidence/second.jsonl \
-	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.95 --medium 0.87 --each-set --wrongly 0.03 \
+	  build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --balance 0.9 --high 0.95 --medium 0.83 --each-set --wrongly 0.03 \
 	  --method 'logistic, components, what matches and answers the question, and breadth' --attributed build/attributed.json \
-	  -o build/natural.json $(CONFIDENCE)
-	$(PYTHON) benchmarks/weights/confidence/average_mappings.py build/archives.json build/natural.json --id recall-loop \
-	  -o policy/confidence/default_calibration.json
+	  --id recall-loop -o policy/confidence/default_calibration.json $(CONFIDENCE)
 
 corrections: setup  ## Fit what tells a correction or a renewal from another statement, on ../shared/data/train and lives
 	$(PYTHON) benchmarks/weights/corrections/fit_corrections.py -o policy/facts/correction_weights.json $(CORRECTIONS)

@@ -111,7 +111,7 @@ def _list(args: argparse.Namespace, path: Path) -> None:
         if args.json:
             sys.stdout.write(key.model_dump_json(exclude={"sha256"}, exclude_none=True) + "\n")
             continue
-        ends = "never" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M}"
+        ends = "never" if key.works_until is None else f"{key.works_until:%Y-%m-%d %H:%M}"
         columns = (key.id, key.state(now), key.role.value, f"made {key.created_at:%Y-%m-%d}", f"expires {ends}")
         sys.stdout.write("  ".join((*columns, repr(key.tenant))) + "\n")
 

@@ -15,6 +15,7 @@ from opentelemetry.trace import Span
 from typing_extensions import TypedDict
 
 from recall_loop.graph.nesting.parent_keys import KeyNames, ParentKeys
+from recall_loop.graph.nesting.parent_messages import MESSAGES
 from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.evaluate_progress import evaluate_progress
@@ -128,7 +129,7 @@ def build_graph(
     llm: BaseChatModel | str | None = None,
     settings: Settings | None = None,
     checkpointer: Checkpointer = None,
-    output: Literal["message", "state"] = "message",
+    output: Literal["message", "state"] | None = None,
     name: str = "recall_loop",
     *,
     inputs: KeyNames | None = None,
@@ -145,7 +146,7 @@ def build_graph(
         settings: None = read from the environment now.
         checkpointer: as in LangGraph's `compile`; leave it out for a subgraph or the dev server.
         output: "message" = the result's keys and one appended message with the cited context; "state" = the
-            result's keys only.
+            result's keys only; None = what `outputs` names, else as "message".
         name: name of the graph in traces and drawings.
         inputs: inputs to read from a parent graph's state besides `messages`: names, or a mapping of the graph's own
             names to the parent's keys, such as {"goal": "task_goal"}. Other keys of a parent are not read. A direct
@@ -157,14 +158,18 @@ def build_graph(
 
     Raises:
         InvalidInputError: a setting in the environment, the calibration file, `llm`, `store`, `output`, `inputs` or
-            `outputs` is not allowed. At run time: the parent has no such key, or its value doesn't fit.
+            `outputs` is not allowed, or `output` and `outputs` exclude each other. At run time: the parent has no such
+            key, its value doesn't fit, or `inputs` names an owner (`tenant`, `agent_id`, `user_id`,
+            `conversation_id`) that has none.
     """
-    if output not in OUTPUTS:
+    if output not in (*OUTPUTS, None):
         raise InvalidInputError("output", output, "message or state")
     resources = GraphResources(store, checked_settings(settings), llm, parts=parts)
     resources.calibration  # noqa: B018  # a bad file is reported now, not at the end of the first run
-    keys = ParentKeys.parse(inputs, outputs, with_message=output == "message")
-    builder = _wired(resources, keys, MessageOutput if output == "message" else ResultState)
+    keys = ParentKeys.parse(inputs, outputs, with_message=output != "state")
+    if output == "message" and MESSAGES not in keys.outputs:
+        raise InvalidInputError("outputs", outputs, 'names with `messages`, or no output="message", which writes them')
+    builder = _wired(resources, keys, ResultState if output == "state" else MessageOutput)
     return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name), keys)
 
 
@@ -179,7 +184,7 @@ def _wired(
         "refine": _within_deadline(refine),
         "execute_tool": _within_deadline(execute_tool),
         "evaluate_progress": _within_deadline(evaluate_progress),
-        "synthesize": _within_deadline(partial(synthesize, append_message="messages" in keys.outputs)),
+        "synthesize": _within_deadline(partial(synthesize, append_message=MESSAGES in keys.outputs)),
     }
     for step, node in nodes.items():
         builder.add_node(step, traced_node(step, node, resources))

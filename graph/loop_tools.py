@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from recall_loop.graph.run import check_searched, retrieve
 from recall_loop.memory.adapters.tool_queries import ScopeProvider, make_memory_tool
 from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
+from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.errors import InvalidInputError
@@ -108,7 +109,11 @@ def add_tool(store: MemoryStore, scope: ScopeProvider | None = None) -> BaseTool
 
     A function as the scope derives it from each call's configuration; None = the default tenant. Errors are returned to
     the model as the tool's answer with status `error`; then nothing was stored.
+
+    Raises:
+        InvalidInputError: `store` or `scope` is not allowed.
     """
+    check_store(store)
 
     def answer(reach: Scope, query: AddQuery) -> dict[str, Any]:
         if not query.facts and not query.messages:

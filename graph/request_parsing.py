@@ -3,55 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
-from recall_loop.memory.intake.conversations.additions import is_one_message
 from recall_loop.memory.parsing.chat_messages import is_in_parts, is_recall_block, role_of
 from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.held_messages import held_messages, is_one_message, thread_of
 from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
 
-RequestInput = RetrieveRequest | Mapping[str, Any] | str
-QuestionInput = RequestInput | Sequence[object]
+RequestInput = RetrieveRequest | Mapping[str, Any] | str | Sequence[object]
 _FIELDS = ChatMessage.model_fields.keys()
+_ALLOWED = "a question, messages or what holds them, or a RetrieveRequest or its fields"
 
 
-def parse_request(request: RequestInput) -> RetrieveRequest:
-    """Return a validated request.
+def parse_request(
+    request: RequestInput, fields: Mapping[str, Any] = MappingProxyType({}), name: str = "request"
+) -> RetrieveRequest:
+    """Return the validated request of a question, of messages, or of its fields, with `fields` that it doesn't have.
 
     Its messages may be objects of a chat framework, or mappings whose content is in parts. Where all are mappings with
-    text, each has the fields of a `ChatMessage` and no others. An invalid field raises `InvalidInputError`.
+    text, each has the fields of a `ChatMessage` and no others. An invalid field raises `InvalidInputError`; `name` is
+    the argument's.
     """
-    if isinstance(request, RetrieveRequest):
-        return request
-    raw = {"messages": [{"content": request}]} if isinstance(request, str) else request
-    if not isinstance(raw, Mapping):
-        raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
+    if isinstance(request, str):
+        return validate_model(RetrieveRequest, {**fields, "messages": [{"content": request}]})
+    if not _is_request(request):
+        thread = thread_of(request, name, _ALLOWED)
+        told = [chat_fields(thread[0], "message")] if is_one_message(request) else thread_fields(thread)
+        return validate_model(RetrieveRequest, {**fields, "messages": told})
+    parsed = request if isinstance(request, RetrieveRequest) else _of_fields(cast("Mapping[str, Any]", request))
+    for field in fields:
+        if field in parsed.model_fields_set:
+            raise InvalidInputError(field, fields[field], "no value together with a request that has one")
+    return validate_model(RetrieveRequest, {**parsed.model_dump(exclude_unset=True), **fields}) if fields else parsed
+
+
+def _is_request(given: object) -> bool:
+    if not isinstance(given, Mapping):
+        return isinstance(given, RetrieveRequest)
+    return not is_one_message(given) and ("messages" in given or held_messages(given, "request") is None)
+
+
+def _of_fields(raw: Mapping[str, Any]) -> RetrieveRequest:
     told = raw.get("messages")
+    if isinstance(told, str) or is_one_message(told):
+        told = [told]
     if isinstance(told, list | tuple) and any(not isinstance(one, Mapping) or is_in_parts(one) for one in told):
-        raw = {**raw, "messages": thread_fields(told)}
-    return validate_model(RetrieveRequest, raw)
-
-
-def request_of(question: QuestionInput, fields: Mapping[str, Any]) -> RetrieveRequest:
-    """Return the request of a question, of a message or of several, with fields that it doesn't have itself."""
-    if isinstance(question, str):
-        return parse_request({**fields, "messages": [{"content": question}]})
-    if is_one_message(question):
-        return parse_request({**fields, "messages": [chat_fields(question, "message")]})
-    if isinstance(question, RetrieveRequest | Mapping):
-        request = parse_request(question)
-        for name in fields:
-            if name in request.model_fields_set:
-                raise InvalidInputError(name, fields[name], "no value together with a request that has one")
-        return (
-            validate_model(RetrieveRequest, {**request.model_dump(exclude_unset=True), **fields}) if fields else request
-        )
-    if not isinstance(question, Iterable):
-        raise InvalidInputError("question", question, "a question, messages, or a RetrieveRequest or its fields")
-    return parse_request({**fields, "messages": thread_fields(question)})
+        told = thread_fields(told)
+    return validate_model(RetrieveRequest, {**raw, "messages": told} if "messages" in raw else raw)
 
 
 def thread_fields(thread: Iterable[object]) -> Sequence[Mapping[str, Any]]:

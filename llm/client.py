@@ -23,6 +23,7 @@ from recall_loop.llm.endpoint.providers import (
     make_by_provider,
     provider_of,
     settings_for_model,
+    without_own_retries,
 )
 from recall_loop.llm.structured.ask_budget import CallPolicy
 from recall_loop.llm.structured.llm_tracing import CallObserver
@@ -91,6 +92,7 @@ class ChatClient:
         cache_entries: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        model = without_own_retries(model)
         self.name = model_name(model)
         named = endpoint_name(model)
         self.endpoint = named or f"{self.name}#{next(_anonymous)}"

@@ -64,9 +64,9 @@ def synthesize(
         "metadata": {name: value for name, value in metadata.items() if run.request.debug or name != "trace"},
         **noted,
     }
-    warning = capture_finished_run(state, run, {**result, "metadata": metadata})
-    if warning is not None:
-        result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
+    captured = capture_finished_run(state, run, {**result, "metadata": metadata})
+    if failed := [each for each in (run.unread, captured) if each]:
+        result |= {"warnings": [*result.get("warnings", state["warnings"]), *failed], "degraded": True}
     run.store.count_recalls((fact["id"] for fact in result["facts"]), tenant=run.scope.tenant)
     if append_message:
         result["messages"] = [recall_message(state["messages"], result, run.request)]

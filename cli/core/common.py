@@ -140,6 +140,25 @@ def strict_input() -> Iterator[None]:
     """Within the block, read standard input as text, whatever the locale; other bytes raise `InvalidInputError`."""
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "strict":
         sys.stdin.reconfigure(errors="strict")  # else some locales replace bytes by lone surrogates
+    with _undecodable_named():
+        yield
+
+
+def strict_lines() -> Iterator[str]:
+    """Yield the lines of standard input; one with other bytes raises as `strict_input`, after those before it."""
+    if not isinstance(sys.stdin, io.TextIOWrapper):
+        yield from sys.stdin
+        return
+    # Strict reading decodes ahead, and would fail before the lines that came first.
+    sys.stdin.reconfigure(errors="surrogateescape")
+    for line in sys.stdin:
+        with _undecodable_named():
+            line.encode(sys.stdin.encoding, "surrogateescape").decode(sys.stdin.encoding)
+        yield line
+
+
+@contextmanager
+def _undecodable_named() -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:

@@ -11,7 +11,7 @@ from recall_loop.cli.core.screen import Screen
 from recall_loop.memory.intake.files.file_preview import preview_file
 from recall_loop.memory.intake.files.folder_files import files_of_folder
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
-from recall_loop.memory.store.files.store_place import is_address
+from recall_loop.memory.store.files.store_place import checked_place, is_address
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count, truncate
 from recall_loop.state.errors import InvalidInputError
 
@@ -40,7 +40,7 @@ _SHOWN_FIELDS = (
 def find_files(given: Sequence[Path], settings: Settings, rejects_path: Path | None) -> list[Path]:
     """Return the files given, in place of a folder those in it, each once; raise `UnreadableFileError` for none."""
     store = settings.store_path
-    own = [rejects_path, *([Path(store)] if store and not is_address(store) else [])]
+    own = [rejects_path, *([Path(checked_place(store))] if store and not is_address(store) else [])]
     without = {path.resolve() for path in own if path is not None}
     found = [file for path in given for file in (files_of_folder(path, without) if path.is_dir() else [path])]
     if not found:

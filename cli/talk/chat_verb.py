@@ -106,15 +106,19 @@ def _options(args: argparse.Namespace, settings: Settings) -> ConversationOption
 
 def _lines(prompt: str) -> Iterator[str]:
     """Yield the lines that say something, until the input ends or is interrupted while it is waited for."""
-    from recall_loop.cli.core.common import strict_input
+    from recall_loop.cli.core.common import strict_input, strict_lines
 
+    piped = strict_lines()
     if prompt:
         with suppress(ImportError):  # it gives the prompt its history and its keys
             import readline  # noqa: F401
     while True:
         try:
-            with strict_input():
-                line = input(prompt) if prompt else next(sys.stdin)
+            if prompt:
+                with strict_input():
+                    line = input(prompt)
+            else:
+                line = next(piped)
         except (EOFError, KeyboardInterrupt, StopIteration):
             sys.stdout.write("\n" if prompt else "")
             return

@@ -80,17 +80,21 @@ class _RunIntake:
         self._label = partial(with_agent_and_tags, agent_id=args.agent, tags=args.tag)
         self._counts: Counter[str] = Counter()
         self._unscored = 0
-        self._problems = ProblemReport()
+        self._problems, self._warnings = ProblemReport(), ProblemReport("warning")
 
     def add_file(self, path: Path, lines: Iterator[tuple[int, Trajectory | InvalidLine]]) -> None:
         """Add the runs of one file."""
+        first: dict[str, int] = {}
         while batch := list(islice(lines, _BATCH_SIZE)):
             runs: dict[str, tuple[int, Trajectory]] = {}
             for number, run in batch:
                 if isinstance(run, InvalidLine):
                     self._reject(path, number, run.reason)
-                else:  # if several lines have the same id, the last one wins, as everywhere
-                    runs[run.id] = (number, self._label(run))
+                    continue
+                if (earlier := first.setdefault(run.id, number)) != number:
+                    reason = f"id {run.id!r} is also on line {earlier}; the later line wins"
+                    self._warnings.add(f"{path}:{number}", "warning", reason)
+                runs[run.id] = (number, self._label(run))
             self._add_batch(path, runs)
 
     def _add_batch(self, path: Path, runs: dict[str, tuple[int, Trajectory]]) -> None:
@@ -110,6 +114,7 @@ class _RunIntake:
     def close(self) -> int:
         """Write the counts and return the exit code."""
         self._problems.close()
+        self._warnings.close()
         screen, counts = Screen(), self._counts | Counter(rejected=self._problems.count)
         statuses = ("created", "replaced", "unchanged", "rejected")
         screen.line(", ".join(f"{counts[status]:,} {status}" for status in statuses))

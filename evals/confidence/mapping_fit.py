@@ -68,10 +68,15 @@ _ALL = (*COMPONENT_WEIGHTS, *(name for name in SIGNALS if name not in (SPEAKER_N
 _ALIGNED = ("aligned_cosine", "aligned_tokens", "aligned_least", "aligned_share", "aligned_answer")
 _READ = ("read_first", "read_best")
 # Other signals mislead on unseen kinds of memory: with these, entire held-out kinds are judged best.
-_GENERAL = (*_COMPONENTS, *_ALIGNED, *_READ, "told_share", "told_alike", "top_over_tail", "largest_step", *_BREADTH)
+_EVIDENCE = (*_COMPONENTS, *_ALIGNED, *_READ, "told_share", "told_alike", "top_over_tail", "largest_step")
+_GENERAL = (*_EVIDENCE, *_BREADTH)
 _LOGISTIC_MODELS = (
     ModelSpec("logistic, components", _COMPONENTS),
-    ModelSpec("logistic, components, what matches and answers the question, and breadth", _GENERAL),
+    ModelSpec(
+        "logistic, components, what matches and answers the question, and breadth",
+        _GENERAL,
+        monotone=frozenset(_EVIDENCE),
+    ),
     ModelSpec("logistic, components and signals", _ALL),
     ModelSpec("logistic, components, signals and products", _ALL, products=True),
 )

@@ -28,6 +28,7 @@ from recall_loop.evals.datasets.layout import (
     read_records_folder,
 )
 from recall_loop.memory.parsing.foreign_json import parse_object, raw_lines
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.state.errors import NOTHING, InvalidInputError
 
 LAYOUT = "layout"
@@ -53,7 +54,9 @@ _ALLOWED = f"{LAYOUT_DESCRIPTION}; or a file or folder of {', '.join(_READERS)}"
 _FOLDER_FORMATS = (LAYOUT, "records", "beam")
 
 
-def load_dataset(path: Path, kinds: DocumentSelection | str | None = None, format_name: str | None = None) -> Dataset:
+def load_dataset(
+    path: str | Path, kinds: DocumentSelection | str | None = None, format_name: str | None = None
+) -> Dataset:
     """Load the data set in `path`, a file or a folder; a folder may hold the one file of a set.
 
     Args:
@@ -68,15 +71,17 @@ def load_dataset(path: Path, kinds: DocumentSelection | str | None = None, forma
     """
     if format_name is not None and format_name not in FORMATS:
         raise InvalidInputError("format", format_name, " | ".join(FORMATS))
-    name = format_name or _detect_format(path)
+    place = checked_file(path)
+    name = format_name or _detect_format(place)
     if name == LAYOUT:
-        return read_layout(path, kinds)
+        return read_layout(place, kinds)
     if name == "records" and kinds is None:
         kinds = DocumentSelection.ALL  # figures over the messages of such a set alone are never reported
-    file = _only_file(path) if path.is_dir() and name not in (*_FOLDER_FORMATS, "tau") else path
-    if not file.is_file() and not path.is_dir():
-        raise InvalidInputError("data", str(path), "an existing file or folder")
-    return build_dataset(path.resolve().stem if path.is_file() else path.resolve().name, _READERS[name](file), kinds)
+    file = _only_file(place) if place.is_dir() and name not in (*_FOLDER_FORMATS, "tau") else place
+    if not file.is_file() and not place.is_dir():
+        raise InvalidInputError("data", str(place), "an existing file or folder")
+    title = place.resolve().stem if place.is_file() else place.resolve().name
+    return build_dataset(title, _READERS[name](file), kinds)
 
 
 def _detect_format(path: Path) -> str:

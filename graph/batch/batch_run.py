@@ -18,7 +18,7 @@ from recall_loop.graph.batch.batch_output import BatchSummary, ResultsFile
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, requests_from_file, requests_from_objects
 from recall_loop.graph.batch.batch_rounds import BatchEngine, BatchScheduler, OutputOrder
 from recall_loop.graph.batch.ray_engine import RayCluster, RayEngine, ray_blocker
-from recall_loop.memory.store.files.store_place import check_store
+from recall_loop.memory.store.files.store_place import check_store, checked_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
@@ -29,8 +29,8 @@ MAX_TIMEOUT = 86_400.0
 
 
 def run_batch(
-    requests_path: Path,
-    output_path: Path,
+    requests_path: str | Path,
+    output_path: str | Path,
     *,
     store: MemoryStore,
     settings: Settings | None = None,
@@ -68,11 +68,12 @@ def run_batch(
     """
     chosen = _settings(settings, timeout)
     _check(concurrency, workers, order, ray, store, chosen)
-    _check_files(requests_path, output_path)
-    with ResultsFile(output_path, resume=resume) as output:
-        output.completed.check(requests_path)
+    source, target = checked_file(requests_path, "requests_path"), checked_file(output_path, "output_path")
+    _check_files(source, target)
+    with ResultsFile(target, resume=resume) as output:
+        output.completed.check(source)
         summary = BatchSummary(skipped_errors=output.failures)
-        requests = _pending_requests(requests_from_file(requests_path, output.completed), summary)
+        requests = _pending_requests(requests_from_file(source, output.completed), summary)
         with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
             for lines in BatchScheduler(requests, engine, order, timeout):
                 output.append(lines)

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 from langchain_core.language_models import BaseChatModel
 
 from recall_loop.graph.memories.memory import Memory
-from recall_loop.graph.request_parsing import QuestionInput, request_of
+from recall_loop.graph.request_parsing import RequestInput, parse_request
 from recall_loop.graph.run import aretrieve, request_in_scope
 from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
@@ -123,7 +123,7 @@ class AsyncMemory:
 
     async def recall(
         self,
-        question: QuestionInput,
+        question: RequestInput,
         *,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -133,7 +133,9 @@ class AsyncMemory:
     ) -> RetrieveResult:
         """As `Memory.recall`."""
         memory = await self.memory()
-        request = request_in_scope(request_of(question, fields), user_id, agent_id, conversation_id, tenant)
+        request = request_in_scope(
+            parse_request(question, fields, "question"), user_id, agent_id, conversation_id, tenant
+        )
         return await aretrieve(request, store=memory.store, settings=memory.settings, llm=self._llm)
 
     @overload

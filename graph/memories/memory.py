@@ -44,9 +44,9 @@ class Memory(MemoryReading):
     owner; when reading, it limits the search, and an absent part limits nothing within the tenant. Absent `tenant` =
     that of the settings.
 
-    `Memory()` lives in this process's memory, `Memory("path")` in a folder, `Memory("postgresql://…")` in PostgreSQL,
-    where any number of processes can write to it. Several threads may use it. `AsyncMemory` is the same for an event
-    loop.
+    `Memory("path")` lives in a folder, `Memory("postgresql://…")` in PostgreSQL, where any number of processes can
+    write to it, `Memory()` where the settings say (`RECALL_LOOP_STORE_PATH`), else in this process's memory. Several
+    threads may use it. `AsyncMemory` is the same for an event loop.
 
     Attributes:
         store: the underlying store, for everything else.
@@ -65,7 +65,7 @@ class Memory(MemoryReading):
         """Open a memory, or make one.
 
         Args:
-            path: folder of the store, or its address in PostgreSQL; None = `store_path` of `settings=`, else in memory.
+            path: folder of the store, or address in PostgreSQL; None = `store_path` of the settings, else in memory.
             store: an open store instead; it stays open when the memory is closed.
             settings: None = read from the environment now.
             llm: the chat model of `recall` and of `add(infer=True)`, or its name as "provider:model"; None = that of
@@ -73,7 +73,8 @@ class Memory(MemoryReading):
             embedder: as in `MemoryStore.open`, also as "provider:model"; None = that of the settings.
 
         Raises:
-            InvalidInputError: an argument isn't allowed, or `path` and `store` are both given.
+            InvalidInputError: an argument isn't allowed; `store` is given together with `path`, `embedder` or settings
+                that state other options of stores (`MemoryStore.check_settings`).
             UnsupportedOptionError: `path` is an address of something else than PostgreSQL, or of it without the extra
                 `postgres`.
             StoreError: the store can't be opened.
@@ -82,10 +83,12 @@ class Memory(MemoryReading):
         chosen = checked_settings(settings)
         self._owned = store is None
         if store is None:
-            store = _open(settings.store_path if settings and path is None else path, chosen, embedder)
+            store = _open(chosen.store_path if path is None else path, chosen, embedder)
         elif (path, embedder) != (None, None):
             name, value = ("embedder", embedder) if path is None else ("path", path)
             raise InvalidInputError(name, value, "no value together with store=")
+        elif settings is not None:
+            store.check_settings(settings)
         super().__init__(store, chosen, llm)
 
     @cached_property

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from recall_loop.memory.intake.files.record_lines import export_line
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.files.store_files import atomic_file
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.store_reading import ContentTypeNames, check_id
 from recall_loop.memory.store.tables.record_queries import RecordPage
@@ -24,7 +25,7 @@ from recall_loop.state.types import ScopeMode
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from recall_loop.graph.request_parsing import QuestionInput
+    from recall_loop.graph.request_parsing import RequestInput
     from recall_loop.state.result import RetrieveResult
 
 FiltersInput = Filters | Mapping[str, Any]
@@ -82,7 +83,7 @@ class MemoryReading:
 
     def recall(
         self,
-        question: QuestionInput,
+        question: RequestInput,
         *,
         user_id: str | None = None,
         agent_id: str | None = None,
@@ -105,10 +106,12 @@ class MemoryReading:
             InvalidInputError: an argument isn't allowed, or the request names another scope.
             StoreError: the store can't be read.
         """
-        from recall_loop.graph.request_parsing import request_of  # writing and searching alone don't need LangGraph
+        from recall_loop.graph.request_parsing import parse_request  # writing and searching alone don't need LangGraph
         from recall_loop.graph.run import request_in_scope, retrieve
 
-        request = request_in_scope(request_of(question, fields), user_id, agent_id, conversation_id, tenant)
+        request = request_in_scope(
+            parse_request(question, fields, "question"), user_id, agent_id, conversation_id, tenant
+        )
         return retrieve(request, store=self.store, settings=self.settings, llm=self._llm)
 
     def get(
@@ -217,16 +220,17 @@ class MemoryReading:
         The file has a line of JSON for each, which `recall-loop ingest` and `ingest_file` read.
 
         Raises:
-            InvalidInputError: the file exists.
+            InvalidInputError: the file exists, or its folder doesn't.
             OSError: it can't be written.
         """
         records = self.store.scan(self._scope(user_id, agent_id, conversation_id, tenant))
         if path is None:
             return records
-        if Path(path).exists():
-            raise InvalidInputError("path", str(path), "a file that doesn't exist yet")
+        target = checked_file(path)
+        if target.exists() or not target.parent.is_dir():
+            raise InvalidInputError("path", str(path), "a file that doesn't exist yet, in a folder that does")
         count = 0
-        with atomic_file(Path(path)) as file:
+        with atomic_file(target) as file:
             for record in records:
                 file.write(export_line(record) + "\n")
                 count += 1

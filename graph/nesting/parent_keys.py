@@ -29,9 +29,12 @@ from recall_loop.graph.nesting.parent_messages import (
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.errors import InvalidInputError, invalid_input
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.scope import Scope
 
 KeyNames = Mapping[str, str] | Collection[str]
 INPUTS = tuple(get_type_hints(InputState))
+# The inputs that say whose memory is read.
+_OWNERS = tuple(name for name in INPUTS if name in Scope.model_fields)
 _RESULTS = tuple(get_type_hints(ResultState))
 _OWN = tuple(get_type_hints(AgentState))
 
@@ -81,8 +84,8 @@ class ParentKeys:
         """Return an input in the graph's own names.
 
         Of a parent's state only what `inputs` names is read. What is handed in by name (in a direct call, or in a
-        `Send`) is read under the graph's own names too. Where the value of a mapped key doesn't fit, or the parent has
-        no such key, `InvalidInputError` names it.
+        `Send`) is read under the graph's own names too. Where the value of a mapped key doesn't fit, one that names an
+        owner has none, or the parent has no such key, `InvalidInputError` names it.
         """
         if given is None or isinstance(given, Command | _EnteredInput):
             return given
@@ -94,6 +97,7 @@ class ParentKeys:
         if not (call.has_parents_state or call.is_remote):
             self._check_names(given, call, [*self.inputs.values(), *own])
         values = call.values(given, [*own, *taken])
+        self._check_owners(given, call, own, values)
         if not call.has_parents_state and MESSAGES in values:
             checked_messages(MESSAGES, values[MESSAGES], fields_too=True)
         if not call.is_node and len(self.inputs) == 1 and MESSAGES in taken:
@@ -130,6 +134,19 @@ class ParentKeys:
         for name, value in (given if isinstance(given, Mapping) else getattr(given, "__dict__", {})).items():
             if name not in known and value is not None and not str(name).startswith(INTERNAL):
                 raise InvalidInputError(str(name), value, f"an input of the graph: {', '.join(inputs)}")
+
+    def _check_owners(self, given: Any, call: GraphCall, own: Collection[str], values: Mapping[str, Any]) -> None:
+        """Refuse an owner that `inputs` names and that has no value: everybody's memory would be read.
+
+        A direct call may leave it out, as it may where `inputs` doesn't name it.
+        """
+        for ours, theirs in self.inputs.items():
+            if ours not in _OWNERS or theirs in values or (ours in own and ours in values):
+                continue
+            stated = theirs in given if isinstance(given, Mapping) else hasattr(given, theirs)
+            if call.is_node or call.is_remote or stated:
+                allowed = f"text (the graph reads it as `{ours}`; for runs without one, leave it out of `inputs`)"
+                raise InvalidInputError(theirs, None, allowed)
 
     def leave(self, output: Any, call: GraphCall, given: Any) -> Any:
         """Return an output in the parent's names: for a parent, and where outputs were named, nothing else.

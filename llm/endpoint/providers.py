@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from recall_loop.llm.endpoint.failures import class_names
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.stop_words import word_set
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from recall_loop.state.settings.settings import Settings
 
 OPENAI = "openai"
@@ -47,6 +50,20 @@ def settings_for_model(settings: Settings, name: str | None, base_url: str | Non
     if provider_of(name, url) == provider_of(settings.llm_model, settings.llm_base_url):
         return settings.model_copy(update={"llm_model": name})
     return settings.model_copy(update={"llm_model": name, "llm_base_url": None, "llm_api_key": None})
+
+
+def without_own_retries(model: BaseChatModel) -> BaseChatModel:
+    """Return a copy of one of LangChain's OpenAI models that leaves retries to us; any other model as it is.
+
+    A client that retries would multiply our own attempts. One that the caller put in place of the model's stays.
+    """
+    root = getattr(model, "root_client", None)
+    if root is None or "BaseChatOpenAI" not in class_names(model) or not getattr(root, "max_retries", 0):
+        return model
+    if getattr(model, "client", None) is not root.chat.completions:
+        return model
+    once = root.with_options(max_retries=0)
+    return model.model_copy(update={"root_client": once, "client": once.chat.completions, "max_retries": 0})
 
 
 def is_foreign(url: str | None) -> bool:

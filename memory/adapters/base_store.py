@@ -47,6 +47,7 @@ from recall_loop.memory.adapters.store_items import (
 from recall_loop.memory.adapters.store_reads import ItemReads, check_namespaces
 from recall_loop.memory.adapters.store_sweeper import Sweeper
 from recall_loop.memory.adapters.store_values import indexable_texts
+from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -112,6 +113,7 @@ class RecallLoopStore(BaseStore):
             InvalidInputError: an argument is not allowed.
             UnsupportedOptionError: `ttl` asks for expired items.
         """
+        check_store(store)
         if kind not in ("archival", "fact"):
             raise InvalidInputError("kind", kind, "archival or fact")
         given = {"tenant": tenant, "agent_id": agent_id, "user_id": user_id}

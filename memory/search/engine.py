@@ -66,7 +66,7 @@ def search_many(
         reranked: for each query, whether it is reranked as `params` say; queries that only support others needn't be.
             None = all.
         spoken: a wording of each query that is embedded in its place.
-        vectors: float32 unit vectors [q, d]; then nothing is embedded.
+        vectors: vectors [q, d]; then nothing is embedded.
         reranker: reorders the best candidates instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.rerank.as_reranker`.
         parts: the functions that the search uses; replaced only for measurements.

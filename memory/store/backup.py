@@ -5,11 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from recall_loop.memory.store.chroma.chroma_files import remove_path
-from recall_loop.memory.store.chroma.chroma_server import is_server_note, server_from_meta
 from recall_loop.memory.store.files.store_files import (
     LOCK_FILE,
     SIDECAR_BUILDING_FILE,
@@ -18,16 +16,15 @@ from recall_loop.memory.store.files.store_files import (
     errors_naming,
     has_writer,
 )
-from recall_loop.memory.store.files.store_place import checked_place, shown_place
+from recall_loop.memory.store.files.store_place import checked_place, is_within, shown_place
 from recall_loop.memory.store.recovery import reconciling, recovery
-from recall_loop.memory.store.recovery.open_files import BACKUP_NOTE, OpenStoreFiles, is_folder_note
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles, forget_chroma
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_folder
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.memory.store.tables.database import set_meta
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
 
-_ALLOWED = "the path of a folder that doesn't exist yet"
+_ALLOWED = "the path of a folder that doesn't exist yet, outside the store's own"
 _DRAFT = ".unfinished"
 
 
@@ -42,7 +39,7 @@ def back_up(session: StoreSession, target: str | Path) -> VerificationReport:
     files, database, goal = session.files, session.database, checked_place(target, "target")
     if not isinstance(files, OpenStoreFiles) or not isinstance(database, SqliteDatabase):
         raise not_a_folder_error(files.place)
-    if isinstance(goal, str) or goal.exists() or goal.is_symlink():
+    if isinstance(goal, str) or goal.exists() or goal.is_symlink() or is_within(goal, files.path):
         raise InvalidInputError("target", shown_place(goal), _ALLOWED)
     if files.path is not None and not has_writer(files.path) and session.degraded_detail is not None:
         raise _unsound(files, session.degraded_detail)  # a writer would have reconciled both sides
@@ -115,12 +112,6 @@ def _detach_from_chroma(files: OpenStoreFiles, file: Path) -> None:
     with closing(SqliteDatabase(file)) as copy:
         if reconciling.is_under_way(copy):
             raise _unsound(files, "its repair is under way or was cut off")
-        notes = copy.meta()
-        server = server_from_meta(notes)
-        own = {} if server is None else replace(server, collection=None).note()
-        with copy.transaction() as connection:
-            forgotten = [(name,) for name in notes if is_server_note(name) or is_folder_note(name)]
-            connection.executemany("DELETE FROM meta WHERE key = ?", forgotten)
-            set_meta(connection, own | BACKUP_NOTE)
+        forget_chroma(copy)
         recovery.apply_all(copy)
         copy.compact()

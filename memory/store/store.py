@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, Union
 
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
-from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.embed.embedders import Embedder, embedder_of_version
 from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.forgetting import check_rules
 from recall_loop.memory.store.open_store import OpenStore
@@ -17,8 +17,9 @@ from recall_loop.memory.store.open_writers import check_wait_seconds, open_as
 from recall_loop.memory.store.recovery.opening import OpenOptions, open_in_memory, store_exists
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
-from recall_loop.memory.store.tables.attribute_index import checked_paths
+from recall_loop.memory.store.tables.attribute_index import checked_paths, indexed_paths
 from recall_loop.memory.store.tables.versions import DEFAULT_HISTORY_DAYS, check_history_days
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import RetentionRule
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class MemoryStore(OpenStore):
             content type at all.
     """
 
+    opened_with: Settings | None = None
+    """The settings with which it was opened, if it was opened by any."""
+
     @classmethod
     def open(
         cls,
@@ -73,8 +77,9 @@ class MemoryStore(OpenStore):
         and `defer` need the folder exclusively. A relative path or a link is resolved once, by this call.
 
         Args:
-            path: the store's folder, or the address of a PostgreSQL database, `postgresql://user@host/database`, with
-                `?schema=name` for another schema than `recall_loop`. Any number of processes may open that for writing.
+            path: the store's folder, in which `~` is the user's home, or the address of a PostgreSQL database,
+                `postgresql://user@host/database`, with `?schema=name` for another schema than `recall_loop`. Any number
+                of processes may open that for writing.
             embedder: an `Embedder`, a LangChain `Embeddings` object, or a name as in the setting `embedder`, such as
                 "provider:model"; absent = `MiniLmEmbedder()`.
             create: make a new store if there is none.
@@ -140,7 +145,7 @@ class MemoryStore(OpenStore):
             InvalidInputError: neither `path` nor the settings name a place.
         """
         given = settings.model_fields_set
-        return cls.open(
+        store = cls.open(
             path or settings.store_path or "",
             embedder=as_embedder(embedder, settings),
             create=create,
@@ -155,6 +160,8 @@ class MemoryStore(OpenStore):
             wait_seconds=settings.writer_wait_seconds,
             progress=progress,
         )
+        store.opened_with = settings
+        return store
 
     @staticmethod
     def exists(path: str | Path) -> bool:
@@ -191,9 +198,39 @@ class MemoryStore(OpenStore):
     @classmethod
     def in_memory_from_settings(cls, settings: Settings, *, embedder: EmbedderInput | None = None) -> Self:
         """Return a store in memory, with the settings' embedder, history, index and retention."""
-        return cls.in_memory(
+        store = cls.in_memory(
             embedder=as_embedder(embedder, settings),
             history_days=settings.history_days,
             indexed_attributes=settings.indexed_attributes,
             retention=settings.retention,
         )
+        store.opened_with = settings
+        return store
+
+    def check_settings(self, settings: Settings) -> None:
+        """Check that settings state no other options of a store than those with which this one is open.
+
+        What they have from the environment is for stores that are opened by it, and states nothing.
+
+        Raises:
+            InvalidInputError: another `history_days`, `retention`, `indexed_attributes`, embedder or `minilm_weights`.
+        """
+        if settings == self.opened_with:
+            return
+        session, around = self._session, type(settings).from_env()
+        stated = {
+            name
+            for name in settings.model_fields_set
+            if name not in around.model_fields_set or getattr(settings, name) != getattr(around, name)
+        }
+        present: dict[str, object] = {"history_days": session.history_days or 0, "retention": session.retention}
+        if settings.indexed_attributes is not None:
+            present["indexed_attributes"] = tuple(sorted(indexed_paths(session.database)))
+        for name in stated.intersection(present):
+            wanted = getattr(settings, name)
+            if wanted != present[name] and (name != "indexed_attributes" or tuple(sorted(wanted)) != present[name]):
+                raise InvalidInputError(name, wanted, f"{present[name]!r}, as the store is open, or none")
+        for name in stated.intersection(("embedder", "minilm_weights")):
+            if embedder_of_version(as_embedder(None, settings), session.marker["fingerprint"]) is None:
+                allowed = f"none together with a store, which has its own: {session.marker['fingerprint']}"
+                raise InvalidInputError(name, getattr(settings, name), allowed)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.nodes.steps.answer_reading import read_facts
+from recall_loop.nodes.steps.answer_reading import likely_answers, read_facts
 from recall_loop.nodes.steps.selected_facts import select_facts
 from recall_loop.policy.confidence.asked_values import asks_for_name, holds_asked_kind, may_answer
 from recall_loop.policy.confidence.confidence_mapping import Calibration
@@ -92,7 +92,10 @@ def _evidence(ranked: Sequence[RankedEntry], run: RunContext, unanswered: Unansw
     of_another = {item.id for item in ranked if run.is_about_another(item.entry)}
     stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
     stating = [item for item in stating if not unanswered.includes(item.entry)]
-    told = may_answer(run.question, stating, of_another)
+    told, read = may_answer(run.question, stating, of_another), likely_answers(stating, run)
+    if len(told) < len(stating):
+        kept = {item.id for item in told} | (read - of_another)
+        told = [item for item in stating if item.id in kept]
     return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
 
 

@@ -138,6 +138,18 @@ def _subject_of(question: AnalysedQuestion) -> frozenset[str]:
     )
 
 
+def tells_by_rule(question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record tells the asked property, or a place where it is asked where somebody lives or works.
+
+    The record's language is tried too: that of a question of three words is often not known.
+    """
+    if property_of(question) not in (None, AskedProperty.NAME):
+        return holds_asked_kind(question, entry)
+    text, asked = entry["record"]["text"], fold(question.text)
+    languages = {question.language, text_language(text)} & person_words().keys()
+    return any(not _PLACES.isdisjoint(find_topics(asked, each)) for each in languages) and _tells_place(text, question)
+
+
 def _may_tell_place(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     known = person_words().get(question.language)
     if known is None or known.where.isdisjoint(words(question.text)):

@@ -56,6 +56,11 @@ class Key(BaseModel):
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
+    @property
+    def works_until(self) -> datetime | None:
+        """When the key ends, or ended: it expires, or is revoked, also after a rotation's grace. None is never."""
+        return min((end for end in (self.expires_at, self.revoked_at) if end is not None), default=None)
+
 
 class _KeysFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -108,13 +113,18 @@ def rotate_key(
     """Add a key of the same tenant and role, and revoke the old one, from now or from `old_until` on.
 
     `deliver` is as of `add_key`. Raises as that, and `InvalidInputError` where there is no such key, or it isn't
-    active.
+    active, or has been rotated before.
     """
     now = datetime.now(UTC)
     with _locked_keys(path) as keys:
         old = _find_key(keys, key_id)
         if old.state(now) != "active":
             raise InvalidInputError("ID", key_id, f"the id of an active key; this one is {old.state(now)}")
+        if old.revoked_at is not None:
+            until = f"{old.works_until:%Y-%m-%d %H:%M} UTC"
+            raise InvalidInputError(
+                "ID", key_id, f"a key that isn't replaced yet; this one is, and works until {until}"
+            )
         key, plain = _new_key(old.tenant, old.role, old.expires_at)
         keys.append(key)
         _revoke(keys, key_id, old_until or now)

@@ -43,6 +43,7 @@ _SPARE_THREADS = 2
 _PROBE_SECONDS = 5.0
 _HEALTH_CACHE_SECONDS = 1.0
 _OPENING_SECONDS = 3600.0
+_REPLACED = "the store's folder or its lock was removed or replaced while it was open"
 _log = logging.getLogger(__name__)
 
 
@@ -141,6 +142,8 @@ class Service:
         try:
             reason = self.store.maintenance.probe()
             degrading_issues += [HealthIssue("the store works without one of its parts", reason)] if reason else []
+            if not self.read_only and not self.store.in_place:
+                blocking_issues.append(HealthIssue("writes are refused until the service is restarted", _REPLACED))
         except StoreError as error:
             blocking_issues.append(HealthIssue("the store can't be read", str(error)))
         try:

@@ -56,9 +56,12 @@ class RetrieveBody(RetrieveRequest):
         None, description="Optional; if given, it must be the key's own tenant."
     )
 
-    def request_of(self, caller: Caller) -> RetrieveRequest:
-        """Return the request in the caller's tenant; raises as `require_own_tenant`."""
-        return self.model_copy(update={"tenant": require_own_tenant(caller, self.tenant)})
+    def request_of(self, caller: Caller, request_id: str) -> RetrieveRequest:
+        """Return the request in the caller's tenant, by default with the id of its HTTP request.
+
+        Raises as `require_own_tenant`.
+        """
+        return self.model_copy(update={"tenant": require_own_tenant(caller, self.tenant), "id": self.id or request_id})
 
 
 RetrieveDep = Annotated[RetrieveBody, Body(openapi_examples=EXAMPLES)]
@@ -73,7 +76,7 @@ async def retrieve_memories(request: Request, body: RetrieveDep, caller: CallerD
     `degraded` is true and `warnings` say what.
     """
     service = service_of(request)
-    retrieve_request = body.request_of(caller)
+    retrieve_request = body.request_of(caller, request.state.request_id)
     running = asyncio.ensure_future(current_executor().run(_answer, service, retrieve_request))
     leaving = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
@@ -132,7 +135,8 @@ async def stream_retrieval(request: Request, body: RetrieveDep, caller: CallerDe
     connection ends the run.
     """
     service = service_of(request)
-    events = _events(service, body.request_of(caller), current_executor(), request.state.request_id)
+    request_id = request.state.request_id
+    events = _events(service, body.request_of(caller, request_id), current_executor(), request_id)
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 

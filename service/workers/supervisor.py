@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +50,9 @@ _FORWARDED_SETTINGS = {
 # Signals that end the service, and its exit codes; interval of checking for one while the store is being opened.
 _ENDING: dict[int, int] = {signal.SIGTERM: 0, signal.SIGINT: 128 + signal.SIGINT}
 _LOOK_SECONDS = 0.2
+_PREFIX = "recall-loop-"
+# Locked in its folder while the supervisor lives.
+_HELD = "supervisor.lock"
 _log = logging.getLogger(__name__)
 
 
@@ -134,14 +141,29 @@ def writer_socket(folder: Path) -> Path:
 
 def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Config, sock: socket) -> None:
     """Serve with several workers until stopped; raises `WriterStartError` where the store can't be opened."""
-    with tempfile.TemporaryDirectory(prefix="recall-loop-") as name:
-        folder = Path(name)
+    with shared_folder() as folder:
         (folder / "metrics").mkdir()
         os.environ[MULTIPROC_DIR_VARIABLE] = str(folder / "metrics")
         os.environ.update(_environment(config, settings, folder))
         for variable, value in thread_environment(processors_per_process(config.workers)).items():
             os.environ.setdefault(variable, value)
         Supervisor(uvicorn_config, [sock], folder, has_owner=not is_address(settings.store_path)).run()
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """Give a folder that goes in the end, and remove those that killed supervisors of this user have left."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_HELD}"):
+        with suppress(OSError), left.open("r+b") as lock:  # it is held, another user's, or gone by now
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if left.stat().st_uid == os.getuid() and not left.parent.is_symlink():
+                shutil.rmtree(left.parent)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
+        fresh = Path(name) / f"{_HELD}.new"
+        with fresh.open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            fresh.rename(Path(name) / _HELD)  # others see it only once it is held
+            yield Path(name)
 
 
 def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dict[str, str]:

@@ -88,6 +88,20 @@ def test_bad_lines_are_reported_and_the_rest_goes_in(tmp_path: Path, capsys: pyt
     assert "runs.jsonl:3: rejected: not a JSON object" in captured.err
 
 
+def test_a_second_line_of_the_same_id_wins_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where both aren't stored at once. Proves: TRAJ-1."""
+    between = [{**FERRY, "id": f"f{number}"} for number in range(200)]
+    path = write(tmp_path / "runs.jsonl", [BREAD, FERRY, {**BREAD, "model": "later"}, *between, FERRY])
+    place = str(tmp_path / "s")
+    assert main(["trajectories", "add", str(path), "--store", place, "--score", "later"]) == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert warned == [
+        f"{path}:3: warning: id 'bread' is also on line 1; the later line wins",
+        f"{path}:204: warning: id {FERRY['id']!r} is also on line 2; the later line wins",
+    ]
+    assert json.loads(out(capsys, "show", "bread", "--json", "--store", place))["metadata"]["models"] == ["later"]
+
+
 def test_adding_again_changes_nothing(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-2, TRAJ-2."""
     argv = ["add", str(tmp_path / "runs.jsonl"), "--store", place, "--agent", "cook"]

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from recall_loop import Memory
+from recall_loop import Memory, MemoryStore
 from recall_loop.nodes.steps import corrected_facts
 from recall_loop.policy.evidence.correcting import AskedMoment
 from recall_loop.policy.evidence.later_statements import Matter, renewal_features
@@ -67,7 +67,7 @@ def asked_questions(folder: Path) -> Iterator[Asked]:
     """Yield the questions of a folder of lives; those about the past and for lists have no pairs."""
     questions = read_lines(folder / "questions.jsonl")
     for file in sorted((folder / "turns").iterdir()):
-        memory = Memory()
+        memory = Memory(store=MemoryStore.in_memory())
         turns = [turn | {"created_at": turn["timestamp"]} for turn in read_lines(file)]
         for _, day in groupby(turns, key=lambda turn: turn["created_at"][:10]):
             messages = [{name: turn[name] for name in ("id", "role", "text", "created_at")} for turn in day]

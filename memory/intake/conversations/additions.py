@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.parsing.chat_messages import CONTENT, SourceMessage, is_recall_block
-from recall_loop.memory.parsing.foreign_json import attribute
+from pydantic import BaseModel
+
+from recall_loop.memory.intake.conversations.addition_writes import (
+    Placed,
+    rejected_outcomes,
+    taken_ids,
+    write_placed,
+)
+from recall_loop.memory.parsing.chat_messages import SourceMessage, is_recall_block
+from recall_loop.memory.parsing.held_messages import held_messages, thread_of
 from recall_loop.memory.parsing.message_fields import (
     READ,
     message_record_fields,
@@ -15,6 +23,7 @@ from recall_loop.memory.parsing.message_fields import (
     with_text_as_given,
 )
 from recall_loop.memory.store.encoding.derivation import derive_id
+from recall_loop.memory.store.tables.prepared_records import readable_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Record
@@ -36,12 +45,12 @@ _OF_MESSAGES = frozenset(("role", "parts", "tool_calls", "lc", "data"))
 _KEPT = tuple(name for name in Record.model_fields if name not in {*_OF_RECORDS, *READ, "kind", "object"})
 # Fields other than its role that say who has written a message.
 _ROLE_WORDS = ("type", "kind", "source", "lc")
-_OF_USER, _OF_TALK = ("user_id", "another user"), ("conversation_id", "another conversation")
-# By whether it is a message, of what else a record with the same id is another one.
-_APART = {False: (_OF_USER,), True: (_OF_USER, _OF_TALK)}
-_ABSENT = object()
+_OWNED = ("tenant", "agent_id", "user_id", "conversation_id", "session")
 _RECALLED = "it was recalled from memory"
-_ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
+_ALLOWED = (
+    "text, a message, a record, a mapping with the fields of one of them, or a list of these; or a state or a model's "
+    "reply that holds messages"
+)
 
 
 class AdditionOwner(Scope):
@@ -52,8 +61,7 @@ class AdditionOwner(Scope):
 
     def fields(self) -> dict[str, str]:
         """Return the fields that say of a record whose it is."""
-        names = ("agent_id", "user_id", "conversation_id", "session")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in _OWNED if name != "tenant" and (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,8 @@ class AddResult:
 
     Attributes:
         ids: ids of the records that are now in the store, in order.
-        outcomes: one for each record: `created`, `replaced`, `unchanged`, or `rejected` with on_reject="report".
+        outcomes: one for each record: `created`, `replaced`, `unchanged`, or `rejected` with on_reject="report";
+            `index` is the place of its item in the call, from 0.
         skipped: messages not stored: without text, with a role not in `roles`, or recalled from memory.
         facts: what a model extracted, with `infer=True`; its `failure` says why it couldn't, messages are kept.
     """
@@ -96,58 +105,74 @@ def add_records(
     on_reject: OnReject = "raise",
 ) -> AddResult:
     """Write texts, messages and records, all in one call of `MemoryStore.upsert`; see `Memory.add`, also for errors."""
-    records, skipped = _parse_additions(content, owner, roles)
-    _check_ids(store, records, owner.tenant)
-    outcomes = tuple(store.upsert(records, tenant=owner.tenant, actor=actor, on_reject=on_reject))
-    ids = dict.fromkeys(one.id for one in outcomes if one.id is not None and one.status != "rejected")
-    return AddResult(tuple(ids), outcomes, tuple(skipped))
-
-
-def _check_ids(store: MemoryStore, records: Sequence[Record | Mapping[str, Any]], tenant: str) -> None:
-    """Check that no record would replace one of another user, nor a message one of another conversation.
-
-    Many a chat counts its messages, so that their ids are unique in one thread only.
-    """
-    # Anything else has no fields: the store reports it.
-    told = [one if isinstance(one, Mapping) else getattr(one, "__dict__", {}) for one in records]
-    stated = [given for one in told if isinstance(given := one.get("id"), str)]
-    held = {one.id: one for one in store.get(stated, scope=Scope(tenant=tenant))} if stated else {}
-    conflicts = [
-        Rejection(place, known.id, "id", display_value(known.id), f"one that no record of {owner} has")
-        for place, one in enumerate(told)
-        if isinstance(given := one.get("id"), str) and (known := held.get(given)) is not None
-        for name, owner in _APART[known.kind is ContentType.MESSAGE]
-        if None not in (one.get(name), getattr(known, name)) and one[name] != getattr(known, name)
-    ]
-    if conflicts:
-        raise RejectedRecordsError(conflicts)
+    report = on_reject == "report"
+    records, skipped, rejected = _parse_additions(content, owner, roles, report=report)
+    taken = taken_ids(store, records, owner.tenant)
+    rejected += [reason for _, reason in taken]
+    if rejected and not report:
+        raise RejectedRecordsError(rejected)
+    barred = {id(one) for one, _ in taken}
+    written = write_placed(store, [one for one in records if id(one) not in barred], owner.tenant, actor, on_reject)
+    outcomes = sorted([*written, *rejected_outcomes(rejected)], key=lambda one: one.index)
+    ids = dict.fromkeys(one.id for one in written if one.id is not None and one.status != "rejected")
+    return AddResult(tuple(ids), tuple(outcomes), tuple(skipped))
 
 
 def _parse_additions(
-    content: object, owner: AdditionOwner, roles: Collection[Role | str]
-) -> tuple[list[Any], list[SkippedMessage]]:
-    """Return the records to write, and the messages that aren't kept."""
+    content: object, owner: AdditionOwner, roles: Collection[Role | str], *, report: bool
+) -> tuple[list[Placed], list[SkippedMessage], list[Rejection]]:
+    """Return the records to write, the messages that aren't kept, and why others can't be stored.
+
+    To `report` on it, something that is no message is among these, and else raises.
+    """
     wanted, items = _roles(roles), _items(content)
-    session = _own_session(items, owner)
-    given, skipped = list[tuple[int, object]](), list[SkippedMessage]()
-    for index, item in enumerate(items):
+    session = _own_session([item for _, item in items], owner)
+    given, skipped, rejected = list[Placed](), list[SkippedMessage](), list[Rejection]()
+    for index, item in items:
         if not _is_message(item):
             given.append((index, item))
             continue
-        for part, message in enumerate(_messages(item, index)):
-            reason = _RECALLED if is_recall_block(item) else _reason_to_skip(message, wanted)
-            if reason is not None:
-                skipped.append(SkippedMessage(index, reason))
-            else:
-                fields = with_text_as_given(message_record_fields(message, part), item, f"content.{index}")
-                given.append((index, _with_kept(fields, item, session)))
-    owned = [_owned(one, index, owner) for index, one in given]
-    if conflicts := [one for _, wrong in owned for one in wrong]:
-        raise RejectedRecordsError(conflicts)
-    if not owned:
+        try:
+            kept, left_out = _message_fields(item, index, wanted, session)
+        except InvalidInputError as error:
+            if not report:
+                raise
+            rejected.append(_rejection(error, item, index))
+            continue
+        given += kept
+        skipped += left_out
+    records = list[Placed]()
+    for index, one in given:
+        record, wrong = _owned(one, index, owner)
+        rejected += wrong
+        records += [] if wrong else [(index, record)]
+    if not records and not rejected:
         reasons = "; ".join(f"{one.index}: {one.reason}" for one in skipped)
         raise InvalidInputError("content", content, f"something to store ({reasons or _ALLOWED})")
-    return [record for record, _ in owned], skipped
+    return records, skipped, rejected
+
+
+def _message_fields(
+    item: object, index: int, roles: frozenset[Role], session: Mapping[str, str]
+) -> tuple[list[Placed], list[SkippedMessage]]:
+    """Return what one item says as the fields of records, and what of it isn't kept."""
+    kept, skipped = list[Placed](), list[SkippedMessage]()
+    for part, message in enumerate(_messages(item, index)):
+        reason = _RECALLED if is_recall_block(item) else _reason_to_skip(message, roles)
+        if reason is not None:
+            skipped.append(SkippedMessage(index, reason))
+        else:
+            fields = with_text_as_given(message_record_fields(message, part), item, f"content.{index}")
+            kept.append((index, _with_kept(fields, item, session)))
+    return kept, skipped
+
+
+def _rejection(error: InvalidInputError, item: object, index: int) -> Rejection:
+    """Return why an item that isn't a message is none; its id is one that can be read as a mapping's."""
+    record_id = readable_id(item) if isinstance(item, Mapping) else None
+    return Rejection(
+        index, record_id, error.field.removeprefix(f"content.{index}").lstrip("."), error.value, error.allowed
+    )
 
 
 def _roles(roles: Collection[Role | str]) -> frozenset[Role]:
@@ -159,21 +184,34 @@ def _roles(roles: Collection[Role | str]) -> frozenset[Role]:
     return frozenset(map(Role, roles))
 
 
-def _items(content: object) -> list[object]:
-    if isinstance(content, str | Mapping | Record) or is_one_message(content):
-        return [content]
-    if isinstance(content, bytes | bytearray) or not isinstance(content, Iterable):
-        raise InvalidInputError("content", content, _ALLOWED)
-    return list(content)
+def _items(content: object) -> list[Placed]:
+    """Return what a caller adds, each after its place in the call; of what holds messages, these."""
+    if isinstance(content, Record) or _is_record(content):
+        return [(0, content)]
+    given = thread_of(content, "content", _ALLOWED)
+    if isinstance(content, Mapping | BaseModel):
+        _check_unowned(content)
+    items = list[Placed]()
+    for index, item in enumerate(given):
+        is_record = isinstance(item, Record) or _is_record(item)
+        held = None if is_record else held_messages(item, f"content.{index}")
+        items += [(index, one) for one in ([item] if held is None else held)]
+    return items
 
 
-def is_one_message(item: object) -> bool:
-    """Return whether it has a message's content, or is LangChain's `(role, text)`; a pair of texts is a list of two."""
-    if isinstance(item, Mapping):
-        return not item.keys().isdisjoint(CONTENT) and "messages" not in item
-    if any(attribute(item, name, _ABSENT) is not _ABSENT for name in CONTENT):
-        return True
-    return isinstance(item, tuple) and len(item) == 2 and item[0] in (*Role, "human", "ai")
+def _is_record(item: object) -> bool:
+    """Return whether a mapping is a record or a message, rather than what holds messages."""
+    if not isinstance(item, Mapping):
+        return False
+    return not _OF_RECORDS.isdisjoint(item) or "kind" in item or held_messages(item, "content") is None
+
+
+def _check_unowned(holder: Mapping[str, Any] | BaseModel) -> None:
+    """Check that what holds messages doesn't say whose they are: that is the call's to say."""
+    for name in _OWNED:
+        told = holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+        if told is not None and held_messages(holder, "content") is not None:
+            raise InvalidInputError(f"content.{name}", told, f"none beside messages: {name}= of the call says it")
 
 
 def _is_message(item: object) -> bool:

@@ -22,6 +22,7 @@ from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, 
 from recall_loop.memory.intake.formats.text_notes import read_markdown, read_text
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.store.encoding.derivation import derive_kind
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.state.errors import NOTHING, InvalidInputError, display_value, validate_model
 from recall_loop.state.language_codes import LanguageCode
 from recall_loop.state.records.records import Fact, Record, parse_record
@@ -86,7 +87,7 @@ class FileEntry:
     warning: str | None = None
 
 
-def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int, Record | InvalidLine]]:
+def read_records(path: str | Path, format_name: str = "records") -> Iterator[tuple[int, Record | InvalidLine]]:
     """Yield the records of a file; missing ids are derived (`FileIdTracker`).
 
     A file in the format `locomo` holds either the published list of samples (numbered by item), whose turns, facts,
@@ -101,7 +102,7 @@ def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int
         InvalidInputError: `format_name` is not known, or the whole file is of another kind.
         OSError: the file can't be read.
     """
-    for entry in iter_entries(path, format_name):
+    for entry in iter_entries(checked_file(path), format_name):
         if not isinstance(entry.outcome, LeftOut):
             yield entry.line, entry.outcome
 

@@ -17,6 +17,7 @@ from recall_loop.memory.intake.files.file_preview import examine_file
 from recall_loop.memory.intake.files.folder_files import REJECTS_SUFFIX
 from recall_loop.memory.intake.formats.source_items import LeftOut
 from recall_loop.memory.parsing.foreign_json import InvalidLine
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
@@ -79,11 +80,11 @@ def default_rejects_path(path: Path) -> Path:
 
 
 def ingest_file(
-    path: Path,
+    path: str | Path,
     store: MemoryStore,
     options: IngestOptions | None = None,
     *,
-    rejects_path: Path | None = None,
+    rejects_path: str | Path | None = None,
     on_problem: Callable[[IngestProblem], None] | None = None,
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> IngestSummary:
@@ -98,12 +99,13 @@ def ingest_file(
         OSError: a file can't be read or written.
     """
     chosen = options or IngestOptions()
-    target = rejects_path or default_rejects_path(path)
-    if target.resolve() == path.resolve():
+    source = checked_file(path)
+    target = default_rejects_path(source) if rejects_path is None else checked_file(rejects_path, "rejects_path")
+    if target.resolve() == source.resolve():
         raise InvalidInputError("rejects", str(target), "a file other than the input")
-    detected = examine_file(path, chosen.format_name, chosen.owner)
-    summary = IngestSummary(path, target, format_words=detected.words)
-    run = _FileIngest(path, store, chosen, detected, summary, on_problem)
+    detected = examine_file(source, chosen.format_name, chosen.owner)
+    summary = IngestSummary(source, target, format_words=detected.words)
+    run = _FileIngest(source, store, chosen, detected, summary, on_problem)
     began = time.monotonic()
     remaining = run.remaining_entries()
     while batch := list(islice(remaining, chosen.batch_size)):

@@ -36,7 +36,7 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
     """
     text = _read(path)
     front = _FRONT.match(text)
-    title, fixed = _front_matter(front[0]) if front else (None, {})
+    title, fixed, warning = _front_matter(front[0]) if front else (None, {}, None)
     offset = text[: front.end()].count("\n") if front else 0
     lines = text.split("\n")[offset:]
     seen: dict[str, int] = {}
@@ -49,7 +49,8 @@ def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[So
             seen[key] = seen.get(key, -1) + 1
             note_id = f"note-{digest(str(path.resolve()), *owner, key, str(seen[key]))}"
             fields = {"id": note_id, "kind": "archival", "text": piece, "label": label, **fixed}
-            yield SourceItem(offset + start + 1, fields, piece)
+            yield SourceItem(offset + start + 1, fields, piece, warning)
+            warning = None  # once for a file
 
 
 def read_text(path: Path) -> Iterator[SourceItem]:
@@ -66,14 +67,20 @@ def _read(path: Path) -> str:
         raise UnreadableFileError(path, f"not UTF-8 text (byte {error.start:,})", words) from error
 
 
-def _front_matter(front: str) -> tuple[str | None, dict[str, Any]]:
-    """Return the title, and what front matter says of all notes of a file: tags, and when it was written."""
+def _front_matter(front: str) -> tuple[str | None, dict[str, Any], str | None]:
+    """Return the title, what front matter says of all notes of a file (tags, and when it was written), and a warning.
+
+    The warning names a time that can't be read.
+    """
     found = {key.lower(): value.strip("\"'") for key, value in _ENTRY.findall(front)}
     if listed := _TAG_LINES.search(front):
         found["tags"] = ",".join(line.strip().removeprefix("-") for line in listed[1].splitlines())
     tags = tuple(filter(None, (tag.strip(" \"'#") for tag in found.get("tags", "").strip("[]").split(","))))
-    fixed = {"tags": tags, "created_at": epoch_time(found.get("date") or found.get("created"))}
-    return found.get("title"), {name: value for name, value in fixed.items() if value}
+    written = found.get("date") or found.get("created")
+    moment = epoch_time(written)
+    warning = f"date: got {written!r}, which is no date or time: left out" if written and moment is None else None
+    fixed = {"tags": tags, "created_at": moment}
+    return found.get("title"), {name: value for name, value in fixed.items() if value}, warning
 
 
 def _label(title: str | None, headings: list[str]) -> str:

@@ -14,6 +14,7 @@ from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptio
 from recall_loop.memory.intake.files.documents import FileIdTracker
 from recall_loop.memory.intake.files.record_lines import export_line
 from recall_loop.memory.intake.imports.external_memory import ImportItem, ImportSource
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record, parse_record
@@ -82,7 +83,7 @@ def import_source(
     store: MemoryStore,
     options: WriteOptions,
     *,
-    rejects_path: Path | None = None,
+    rejects_path: str | Path | None = None,
     on_rejected: RejectedCallback = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ImportSummary:
@@ -99,7 +100,7 @@ def import_source(
         OSError: the rejects file can't be written.
     """
     began = time.monotonic()
-    target = rejects_path or default_import_rejects_path(source.path)
+    target = checked_file(rejects_path or default_import_rejects_path(source.path), "rejects_path")
     summary = ImportSummary(source.path, target, description=source.description)
     rejects = _open_rejects(target, source.path)
     scope = Scope(tenant=options.tenant)

@@ -18,6 +18,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_json_text,
 )
 from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 
@@ -84,19 +85,19 @@ class LangGraphStoreSource:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         owner: DefaultOwner,
         *,
         namespaces: str | None = None,
         text_fields: tuple[str, ...] = (),
         expired: bool = False,
     ) -> None:
-        self.path = path
+        self.path = checked_file(path)
         self._owner = owner
         self._namespaces = NamespaceTemplate(namespaces) if namespaces is not None else None
         self._fields = text_fields or TEXT_FIELDS
         self._expired = expired
-        with open_readonly(path) as connection:
+        with open_readonly(self.path) as connection:
             if not {"prefix", "key", "value"} <= set(column_names(connection, "store")):
                 raise SourceError(f"{path}: has no LangGraph table `store`")
 

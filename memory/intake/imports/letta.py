@@ -20,6 +20,7 @@ from recall_loop.memory.intake.imports.external_memory import (
 )
 from recall_loop.memory.parsing.content_parts import ContentParts
 from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")
@@ -39,10 +40,10 @@ class LettaSource:
         SourceError: it is neither.
     """
 
-    def __init__(self, path: Path, owner: DefaultOwner) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, owner: DefaultOwner) -> None:
+        self.path = checked_file(path)
         self._owner = owner
-        value = load_json(path)
+        value = load_json(self.path)
         self._agent_file = isinstance(value, dict) and isinstance(value.get("agents"), list)
         self.description = "Letta agent file" if self._agent_file else "Letta archival memory"
         if isinstance(value, dict) and not self._agent_file and _passage_list(value) is None and "text" not in value:

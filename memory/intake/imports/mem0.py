@@ -26,6 +26,7 @@ from recall_loop.memory.intake.imports.external_sqlite import (
 )
 from recall_loop.memory.intake.imports.mem0_fields import Mem0History, memory_item, point_record_id
 from recall_loop.memory.parsing.foreign_json import InvalidLine
+from recall_loop.memory.store.files.store_place import checked_file
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_COLLECTION = "mem0"
@@ -57,18 +58,18 @@ class Mem0Source:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         owner: DefaultOwner,
         *,
         collection: str | None = None,
-        history: Path | None = None,
+        history: str | Path | None = None,
         expired: bool = False,
     ) -> None:
-        self.path = path
+        self.path = checked_file(path)
         self._owner = owner
         self._expired = expired
-        self._history = Mem0History(history) if history else None
-        self.description, self._memories = _open(path, collection)
+        self._history = Mem0History(checked_file(history, "history")) if history else None
+        self.description, self._memories = _open(self.path, collection)
 
     def items(self) -> Iterator[ImportItem]:
         """Yield the memories, then the messages of the history file."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from recall_loop.memory.store.files.store_files import SERVER_FILE, write_atomically
+from recall_loop.memory.store.files.store_place import folder_mark
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
 _PREFIX = "chroma_"
+FOLDER_NOTE = "folder"
+"""Note of the folder whose collection it is: a copy of that folder takes one of its own."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -53,7 +57,7 @@ class ChromaServer:
 
     def write(self, store: Path) -> None:
         """Note it in a file of the store's folder too, for the day when the sidecar is lost."""
-        write_atomically(store / SERVER_FILE, json.dumps(self.note(), indent=1))
+        write_atomically(store / SERVER_FILE, json.dumps({**self.note(), FOLDER_NOTE: folder_mark(store)}, indent=1))
 
 
 def server_from_settings(settings: Settings) -> ChromaServer | None:
@@ -85,10 +89,21 @@ def is_server_note(name: str) -> bool:
 def read_server_file(store: Path) -> ChromaServer | None:
     """Return the server that the file of a store's folder names, or None where there is no usable one."""
     try:
-        found = json.loads((store / SERVER_FILE).read_text(encoding="utf-8"))
-        return server_from_meta(found) if isinstance(found, dict) else None
+        return server_from_meta(_read_notes(store))
     except (OSError, ValueError):
         return None
+
+
+def read_folder_note(store: Path) -> dict[str, str]:
+    """Return what the file of a store's folder notes of the folder it was written for; empty if it doesn't."""
+    with suppress(OSError, ValueError):
+        return {name: str(mark) for name, mark in _read_notes(store).items() if name == FOLDER_NOTE and mark}
+    return {}
+
+
+def _read_notes(store: Path) -> dict[str, str]:
+    found = json.loads((store / SERVER_FILE).read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
 
 
 def resolve_server(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FloatMatrix: TypeAlias = "NDArray[np.float32]"
 # Messages, and facts extracted from them.
 _TALK = frozenset({ContentType.MESSAGE, ContentType.FACT})
+# How far the length of a unit vector is from one, by rounding.
+_ROUNDING = 1e-5
 
 
 @runtime_checkable
@@ -29,7 +31,7 @@ class Embedder(Protocol):
     """The interface of embedders; match this protocol to bring your own.
 
     `fingerprint` names model and version: embedders whose vectors can't be compared must differ in it. Vectors are
-    float32 of length one, one row per text; no text gives an array of shape [0, d].
+    numbers of any length but 0, one row per text; no text gives an array of shape [0, d].
     """
 
     @property
@@ -45,10 +47,10 @@ class Embedder(Protocol):
         """Name and version of the model."""
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return one unit vector per stored text."""
+        """Return one vector per stored text."""
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return one unit vector per query."""
+        """Return one vector per query."""
 
 
 @runtime_checkable
@@ -133,10 +135,11 @@ def group_by_model(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embed
 
 
 def validate_vectors(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:
-    """Return what an embedder gave, as float32 [rows, dimension].
+    """Return what an embedder gave as unit vectors, float32 [rows, dimension].
 
     Raises:
-        EmbedderError: it isn't an array of that shape, or holds NaN or infinity.
+        EmbedderError: it isn't an array of that shape, holds NaN or infinity, or a vector of zeros, which has no
+            direction.
     """
     import numpy as np
 
@@ -148,7 +151,12 @@ def validate_vectors(embedder: Embedder, vectors: object, rows: int, dimension: 
         raise EmbedderError(f"{embedder.name}: vectors of shape {matrix.shape}; this store needs {(rows, dimension)}")
     if not np.isfinite(matrix).all():
         raise EmbedderError(f"{embedder.name}: a vector holds NaN or infinity; this store needs finite numbers")
-    return matrix
+    lengths = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)
+    if not lengths.all():
+        raise EmbedderError(f"{embedder.name}: a vector is all zeros; this store needs one that is longer than 0")
+    # What has length one stays as it is, to the last bit, and a text's vector is the same in any batch.
+    scaled = np.abs(lengths - 1.0) > _ROUNDING
+    return np.where(scaled, matrix / lengths, matrix).astype(np.float32) if scaled.any() else matrix
 
 
 def normalise_vectors(vectors: FloatMatrix, lengths: FloatMatrix | None = None) -> FloatMatrix:

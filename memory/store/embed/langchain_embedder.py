@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
-from recall_loop.memory.store.embed.embedders import FloatMatrix, normalise_vectors, remote_error, validate_vectors
+from recall_loop.memory.store.embed.embedders import FloatMatrix, remote_error, validate_vectors
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class LangChainEmbedder:
         except Exception as error:
             raise remote_error(self.fingerprint, error, self._shown) from error
         dimension = self._dimension or len(next(iter(made), ()))
-        return normalise_vectors(validate_vectors(self, made, len(texts), dimension))
+        return validate_vectors(self, made, len(texts), dimension)
 
 
 def _embedded_queries(embeddings: Embeddings, texts: list[str]) -> list[list[float]]:

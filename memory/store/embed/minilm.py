@@ -94,10 +94,10 @@ class MiniLmEmbedder(MiniLmModel):
         InvalidInputError: `talk` can't be read. Other faults show when it is first used.
     """
 
-    def __init__(self, talk: Path | None = SHIPPED_PATCH, *, glosses: int = GLOSSES) -> None:
+    def __init__(self, talk: str | Path | None = SHIPPED_PATCH, *, glosses: int = GLOSSES) -> None:
         super().__init__(glosses=glosses)
-        self._talk = talk
-        self.conversational = MiniLmModel(WeightPatch.from_file(talk) if talk else None, glosses=glosses)
+        self._talk = None if talk is None else Path(talk)
+        self.conversational = MiniLmModel(WeightPatch.from_file(self._talk) if self._talk else None, glosses=glosses)
         self.fingerprint = self.conversational.fingerprint
 
     def of_version(self, fingerprint: str) -> MiniLmEmbedder | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeGuard
 from urllib.parse import unquote
 
+from recall_loop.memory.store.files.store_files import file_identity
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
 
 ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
@@ -21,6 +24,25 @@ _LOGINS = (_LOGIN, re.compile(r"([^?]*)@"), re.compile(r"([^:\[]*:(?!\d*(?:[/?,]
 
 class NoStoreError(StoreUnavailableError):
     """The place can be read, and holds no store yet, nor anything that a store could be rebuilt from."""
+
+
+def folder_mark(folder: Path) -> str | None:
+    """Return a mark of a folder that its copies don't have; None if it is missing. Raises `OSError` as `stat` does."""
+    identity = file_identity(folder)
+    return None if identity is None else f"{identity[0]} {identity[1]} {folder}"
+
+
+def is_mark_of(mark: str, folder: Path) -> bool:
+    """Return whether a folder is the one that was marked; it may be another name's now, and the device another number.
+
+    A renamed folder keeps device and inode; a restart may number devices anew, and the root of each volume has the
+    same inode. A missing folder counts as the same: nothing can be told of it.
+    """
+    current = folder_mark(folder)
+    if current is None:
+        return True
+    (device, inode, name), (device_now, inode_now, name_now) = mark.split(" ", 2), current.split(" ", 2)
+    return inode == inode_now and (device == device_now or name == name_now)
 
 
 def is_address(place: object) -> TypeGuard[str]:
@@ -38,7 +60,9 @@ def check_store(store: object) -> None:
 
 
 def checked_place(place: object, field: str = "path") -> str | Path:
-    """Return the place that a caller names: an address as it is, or a folder's path. Nothing is opened.
+    """Return the place that a caller names: an address as it is, or a folder's path, with `~` as its user's home.
+
+    Nothing is opened.
 
     Raises:
         InvalidInputError: it is neither, or an address that is misspelt or was made a path, which loses a slash; errors
@@ -54,7 +78,21 @@ def checked_place(place: object, field: str = "path") -> str | Path:
     if _MISSPELT.match(str(place)):
         got = "Path('postgresql:/…')" if isinstance(place, Path) else "an address that doesn't begin with postgresql://"
         raise InvalidInputError(field, got, f"{ALLOWED_PLACES}; an address is text, not a Path")
+    with suppress(ValueError):  # no name of a user, nor of a folder: whoever opens it reports that
+        return Path(os.path.expanduser(place))  # Path's own raises for a user who isn't known
     return Path(place)
+
+
+def checked_file(path: object, field: str = "path") -> Path:
+    """Return the path of a file or folder that a caller names; raises `InvalidInputError` for anything else."""
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise InvalidInputError(field, path, "the path of a file or folder, as text or a Path")
+    return Path(path)
+
+
+def is_within(path: Path, folder: Path | None) -> bool:
+    """Return whether a path is a store's folder or inside it: a copy there would be lost with the store."""
+    return folder is not None and path.resolve().is_relative_to(folder.resolve())
 
 
 def login_of(address: str) -> str:

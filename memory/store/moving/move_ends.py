@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE, SUSPECT_FILE, WriterLock
+from recall_loop.memory.store.files.store_place import is_within
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import opening, reconciling, recovery
@@ -71,8 +72,8 @@ def _check_source(database: Database, place: str, damaged: bool) -> None:
 def held_target(place: Path | str, source: Database) -> Iterator[Database]:
     """Give the tables of the target, whatever is in them; a new folder's file gets its name at the end."""
     if isinstance(place, Path):
-        if source.file is not None and source.file.parent.resolve() == place.resolve():
-            raise InvalidInputError("target", str(place), FRESH_PLACE)
+        if source.file is not None and is_within(place, source.file.parent):
+            raise InvalidInputError("target", str(place), f"{FRESH_PLACE}; not the moved store's folder, nor one in it")
         with _target_file(place) as file:
             with closing(SqliteDatabase(file, read_only=file.name == SIDECAR_FILE)) as database:
                 yield database

@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server_from_meta
+from recall_loop.memory.store.chroma.chroma_server import (
+    FOLDER_NOTE,
+    ChromaLocation,
+    is_server_note,
+    server_from_meta,
+)
 from recall_loop.memory.store.files.store_files import (
     CHROMA_DATABASE,
     CHROMA_FOLDER,
+    SERVER_FILE,
     SIDECAR_FILE,
     SUSPECT_FILE,
     SUSPECT_TEXTS,
@@ -20,7 +26,8 @@ from recall_loop.memory.store.files.store_files import (
     file_identity,
     has_writer,
 )
-from recall_loop.memory.store.tables.database import Database
+from recall_loop.memory.store.files.store_place import folder_mark, is_mark_of
+from recall_loop.memory.store.tables.database import Database, set_meta
 from recall_loop.state.errors import StoreUnavailableError
 
 _ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
@@ -108,6 +115,31 @@ class OpenStoreFiles:
                 self.lock.release()
                 self.lock = None
 
+    def is_copy(self) -> bool:
+        """Return whether the folder was copied from one whose vectors are in a collection on a server."""
+        meta = self.database.meta()
+        known, mark = server_from_meta(meta), meta.get(FOLDER_NOTE)
+        if self.path is None or mark is None or known is None or known.collection is None:
+            return False
+        return not is_mark_of(mark, self.path)
+
+    def separate_copy(self) -> None:
+        """Note which folder it is; a copy forgets its original's collection, and Chroma's opening fills one of its own.
+
+        Raises:
+            OSError: the folder can't be looked at or written.
+        """
+        if self.path is None:
+            return
+        if self.is_copy():
+            forget_chroma(self.database)
+            (self.path / SERVER_FILE).unlink(missing_ok=True)
+            words = "was copied from another folder: its vectors go to a collection of its own on the Chroma server"
+            record_repair(self.repairs, f"{self.path}: {words}")
+        mark = folder_mark(self.path)
+        if mark is not None and self.database.meta().get(FOLDER_NOTE) != mark:
+            self.database.set_meta({FOLDER_NOTE: mark})
+
     def mark_in_use(self) -> None:
         """Note that a writer is at work, and in what state the last one left Chroma's files."""
         state = self.chroma_files_state()
@@ -154,9 +186,13 @@ class OpenStoreFiles:
             (self.path / SUSPECT_FILE).unlink(missing_ok=True)
 
     def chroma_location(self) -> ChromaLocation:
-        """Return where the store's Chroma is, as its sidecar notes it."""
+        """Return where the store's Chroma is, as its sidecar notes it.
+
+        The collection that a copy of a folder names is its original's: until the copy is opened for writing, it has
+        none.
+        """
         known = server_from_meta(self.database.meta())
-        if known is not None:
+        if known is not None and not (self.read_only and self.is_copy()):
             return replace(known, api_key=self.api_key)
         return None if self.path is None else self.path / CHROMA_FOLDER
 
@@ -168,7 +204,18 @@ def is_backup(database: Database) -> bool:
 
 def is_folder_note(name: str) -> bool:
     """Return whether a key of `meta` is about the files of a folder."""
-    return name in (_ENDED, _FILES, _STAMP)
+    return name in (_ENDED, _FILES, _STAMP, FOLDER_NOTE)
+
+
+def forget_chroma(database: Database) -> None:
+    """Let a copy of a sidecar forget its original's Chroma, but not the server: it gets one of its own when opened."""
+    notes = database.meta()
+    server = server_from_meta(notes)
+    own = {} if server is None else replace(server, collection=None).note()
+    with database.transaction() as connection:
+        forgotten = [(name,) for name in notes if is_server_note(name) or is_folder_note(name)]
+        connection.executemany("DELETE FROM meta WHERE key = ?", forgotten)
+        set_meta(connection, own | BACKUP_NOTE)
 
 
 def record_repair(repairs: list[str], words: str) -> None:

@@ -86,6 +86,8 @@ def _open_folder(path: Path, embedder: Embedder, how: OpenOptions) -> OpenStoreF
     files.api_key = given.api_key if given else None
     with _closed_on_error(files):
         check_server(files, given, move=how.move and not read_only)
+        if not read_only:
+            _separate_copy(files)
         _check_marker(files, embedder, re_embed=how.re_embed and not read_only, progress=how.progress)
         if not read_only:
             files.mark_in_use()
@@ -232,6 +234,13 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
     except BaseException:
         lock.release()
         raise
+
+
+def _separate_copy(files: OpenStoreFiles) -> None:
+    try:
+        files.separate_copy()
+    except OSError as error:
+        raise StoreUnavailableError(f"{files.place}: the store can't be opened: {error.strerror}") from error
 
 
 def check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bool = False) -> None:

@@ -120,7 +120,7 @@ def _location_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[C
     if known is None:
         return path / CHROMA_FOLDER, {}
     agreed = chroma_server.resolve_server(path, known, given, local=False)
-    return agreed, known.note()
+    return agreed, known.note() | chroma_server.read_folder_note(path)
 
 
 def check_embedder(place: Path | str, marker: Mapping[str, str], embedder: Embedder) -> Embedder:

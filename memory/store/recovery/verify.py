@@ -150,6 +150,8 @@ def _verify(report: _Findings, files: OpenStoreFiles | OpenSchema, chroma: Chrom
         _texts(report, database)
         if is_backup(database):
             report.notes.append("a backup holds no Chroma: the first open for writing makes it")
+        elif isinstance(files, OpenStoreFiles) and files.is_copy():
+            report.notes.append("a copied folder has no collection of its own yet: the first open for writing makes it")
         else:
             _chroma(report, database, files.chroma_location(), chroma)
     except DatabaseDamagedError as error:

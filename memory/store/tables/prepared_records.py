@@ -134,11 +134,19 @@ def validate_and_prepare(
     complete, derived = complete_record(given, index, now)
     record, warning = _of_the_past(complete, now)
     derived |= _ONLY_TIME if record.created_at != complete.created_at else _NOTHING
-    prepared = replace(prepare_record(tenant, record, origin=origin), warning=warning)
+    warnings = [one for one in (warning, _warning_of_expiry(record, now)) if one is not None]
+    prepared = replace(prepare_record(tenant, record, origin=origin), warning="; ".join(warnings) or None)
     if CREATED_AT not in derived:
         return prepared
     places = record.position is None and prepared.columns["thread"] is not None
     return replace(prepared, derived=record, places=places)
+
+
+def _warning_of_expiry(record: Record, now: datetime) -> str | None:
+    """Return a warning where a record has expired already: it is taken, and found by nothing (LIVE-7)."""
+    if record.expires_at is None or record.expires_at > now:
+        return None
+    return f"expires_at: got {record.expires_at.isoformat()}, which is past: no search or read returns the record"
 
 
 def _of_the_past(record: Record, now: datetime) -> tuple[Record, str | None]:

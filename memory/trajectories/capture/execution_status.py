@@ -89,6 +89,11 @@ def is_run_status(word: str) -> bool:
     return (known and word not in {"fail", "failure"}) or _ERROR.search(word) is not None
 
 
+def is_status_or_verdict(word: str) -> bool:
+    """Return whether `word` speaks of how a run stands, or judges or limits its end in a word that is known."""
+    return is_run_status(word) or _key(word) in _NATURAL | _LIMITS | _FAILED
+
+
 def _key(word: str | None) -> str:
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word or "").lower()).strip("_")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from recall_loop.memory.parsing.foreign_json import (
     to_seconds,
     to_text,
 )
+from recall_loop.memory.parsing.message_fields import check_known_fields
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
-from recall_loop.memory.trajectories.capture.execution_status import is_run_status
+from recall_loop.memory.trajectories.capture.execution_status import is_run_status, is_status_or_verdict
 from recall_loop.memory.trajectories.capture.history import convert_history
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.memory.trajectories.indexing_text import searchable_text
@@ -49,6 +51,8 @@ _READERS: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "end_time": (to_datetime, ("end_time", "ended_at", "finished_at", "completed_at")),
     "duration_seconds": (to_seconds, ("duration_seconds", "duration_s", "duration")),
 }
+# What is read of a run's messages beside what is read of any message.
+_OF_RUNS = ("type", "error", "is_error", "status", "model", "model_name", "step", "step_id", "usage", "stop_reason")
 _JUDGEMENTS = ("outcome_score", "task_category")
 _OWNER_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
 _RECORD_FIELDS = (*_OWNER_FIELDS, "expires_at")
@@ -92,18 +96,41 @@ def _run(fields: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]
     if name is None:
         raise InvalidInputError("messages", fields.get("messages"), "a list of messages (or of `states`)")
     body = fields.pop(name)
+    if isinstance(fields.get("states"), list):
+        raise InvalidInputError("states", fields["states"], "nothing beside `messages`: a run has one of both")
     run_id = to_text(fields.pop("id", None) or fields.get("run_id"))
     fields.pop("run_id", None)
     judged = validate_model(RunData, {name: fields.pop(name) for name in _JUDGEMENTS if fields.get(name) is not None})
     info = _info(fields, run_id)
+    if name == "messages":
+        for index, message in enumerate(body):
+            check_known_fields(message, f"messages.{index}", _OF_RUNS)
     run = convert_run(body, info, masking) if name == "messages" else convert_history(body, info, masking)
     if not run.task and not run.turns:
         raise InvalidInputError(name, body, "at least one message, or a `task`")
     return run.model_copy(update={name: getattr(judged, name) for name in judged.model_fields_set}), run_id
 
 
+def _check_contradictions(fields: Mapping[str, Any]) -> None:
+    """Raise `InvalidInputError` for a status that is none, and for an end before the start."""
+    word = to_text(fields.get("run_status"))
+    if word and not is_status_or_verdict(word):
+        words = "how the run stands, such as completed, failed, cancelled, error, incomplete or running"
+        raise InvalidInputError("run_status", fields["run_status"], f"{words}; a verdict on its result is a `status`")
+    (began, start), (ended, end) = _time_among(fields, "start_time"), _time_among(fields, "end_time")
+    if start and end and end < start:
+        raise InvalidInputError(ended, fields[ended], f"a time not before {began}, which is {start.isoformat()}")
+
+
+def _time_among(fields: Mapping[str, Any], name: str) -> tuple[str, datetime | None]:
+    """Return a time of a run, and under which of its names it is given."""
+    found = ((spelling, to_datetime(fields.get(spelling))) for spelling in _READERS[name][1])
+    return next((pair for pair in found if pair[1] is not None), (name, None))
+
+
 def _info(fields: dict[str, Any], run_id: str | None) -> RunInfo:
     """Take the known fields of a run out of a line's fields; all others become `extra`."""
+    _check_contradictions(fields)
     known: dict[str, Any] = {}
     for name, (read, spellings) in _READERS.items():
         for spelling in spellings:

@@ -212,6 +212,21 @@ def test_invalid_utf_8_is_rejected(
     assert "recall-loop: error: stdin: got b'\\xe9'; allowed: text in UTF-8\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_the_lines_before_an_invalid_byte_are_taken(
+    errors: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python decodes ahead, many lines at once."""
+    given = "I moved to Tromsø.\r\n".encode() + b"My caf\xe9 is closed.\nI have a dog.\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8", errors=errors))
+    assert main(["chat", "--store", str(tmp_path / "store"), "--json"]) == 2
+    said = capsys.readouterr()
+    (turn,) = [json.loads(line) for line in said.out.splitlines() if "Troms" in line]
+    assert turn
+    assert "dog" not in said.out
+    assert "recall-loop: error: stdin: got b'\\xe9'; allowed: text in UTF-8\n" in said.err
+
+
 def model_reply(asked: RecordedRequest) -> dict[str, Any]:
     """Answer from the first memory that names Ada, and draw one fact from what is told."""
     if asked.schema == "facts":

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from langgraph.graph import START, MessagesState, StateGraph
 
-from recall_loop import Memory, MemoryStore, build_graph, remember, retrieve
+from recall_loop import (
+    Memory,
+    MemoryStore,
+    RecallLoopStore,
+    add_tool,
+    build_graph,
+    memory_tools,
+    remember,
+    retrieve,
+    retrieve_tool,
+)
 from recall_loop.memory.store.open_writers import OPEN_WRITERS
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, StoreUnavailableError
@@ -141,12 +151,14 @@ def test_a_path_shared_with_another_embedder_names_the_stores_embedder(tmp_path:
         alone(second).invoke(TOLD, THREAD)
 
 
-@pytest.mark.parametrize("build", [build_graph, remember])
+@pytest.mark.parametrize("build", [build_graph, remember, RecallLoopStore, add_tool, retrieve_tool, memory_tools])
 def test_a_memory_is_not_a_store_but_has_one(build: Any) -> None:
     """Proves: SEARCH-2."""
     with Memory() as memory:
         with pytest.raises(InvalidInputError, match="a MemoryStore, such as `store` of a Memory"):
             build(memory)
+        with pytest.raises(InvalidInputError, match=r"got './kept'; allowed: a MemoryStore"):
+            build("./kept")
         build(memory.store)
 
 

@@ -69,11 +69,48 @@ def test_a_key_that_the_nodes_own_schema_lacks_is_read(narrow: dict[str, Any]) -
     assert "[ann]" in notes and "[bo]" not in notes
 
 
-def test_a_key_that_has_no_value_yet_is_not_given() -> None:
+def test_a_key_of_no_owner_may_have_no_value_yet() -> None:
     """Proves: GRAPH-1."""
     with MemoryStore.in_memory() as store:
-        desk = recalling(Desk, store, inputs={"user_id": "customer"}, outputs={"context": "notes"})
-        assert desk.invoke({"messages": [("user", "Where is the key?")]})["notes"] == ""
+        store.upsert([{"id": "k1", "kind": "archival", "text": "The key is under the stone."}])
+        desk = recalling(Desk, store, inputs={"goal": "customer"}, outputs={"context": "notes"})
+        assert "[k1]" in desk.invoke({"messages": [("user", "Where is the key?")]})["notes"]
+
+
+@pytest.mark.parametrize("given", [{}, {"customer": None}], ids=["absent", "none"])
+@pytest.mark.parametrize("owner", ["user_id", "tenant", "agent_id", "conversation_id"])
+def test_a_mapped_owner_without_a_value_is_an_error(owner: str, given: dict[str, Any]) -> None:
+    """Proves: GRAPH-1 (as a node, by a Send, from a parent elsewhere: never everybody's memory)."""
+    asked: Any = {"messages": [("user", "Where is the key?")], **given}
+    with MemoryStore.in_memory() as store:
+        graph = build_graph(store, inputs={owner: "customer"}, outputs={"context": "notes"})
+        desk = StateGraph(Desk)
+        desk.add_node("recall", graph)
+        desk.add_edge(START, "recall")
+        ways: list[Callable[[], Any]] = [
+            lambda: desk.compile().invoke(asked),
+            lambda: asyncio.run(desk.compile().ainvoke(asked)),
+            lambda: sending(graph, {}).invoke(asked),
+            lambda: graph.invoke(asked, {"metadata": {"langgraph_node": "recall"}}),
+        ]
+        for way in ways:
+            with pytest.raises(InvalidInputError) as caught:
+                way()
+            assert (caught.value.field, caught.value.value) == ("customer", "None")
+            assert f"`{owner}`" in caught.value.allowed
+        assert sending(graph, {owner: "ada"}).invoke(asked)["notes"] == ""
+
+
+def test_a_direct_call_names_the_owner_or_none() -> None:
+    """Proves: GRAPH-1 (an owner that is given as None is one that is missing)."""
+    with MemoryStore.in_memory() as store:
+        store.upsert([{"id": "k1", "kind": "archival", "text": "The key is under the stone."}])
+        graph = build_graph(store, inputs={"user_id": "customer"})
+        assert graph.invoke(QUESTION)["facts"]
+        assert graph.invoke({**QUESTION, "customer": "ada"})["facts"] == []
+        for call in (graph.invoke, lambda given: list(graph.stream(given))):
+            with pytest.raises(InvalidInputError, match="customer: got None; allowed: text"):
+                call({**QUESTION, "customer": None})
 
 
 QUESTION: dict[str, Any] = {"messages": [("user", "Where is the key?")]}

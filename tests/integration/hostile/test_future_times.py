@@ -98,6 +98,18 @@ def test_a_clock_may_be_a_day_ahead(store):
     assert (outcome.warning, next(store.scan()).created_at) == (None, ahead)
 
 
+def test_a_record_that_has_expired_already_is_taken_with_a_warning(store):
+    """It isn't there afterwards. Proves: LIVE-7."""
+    past = datetime.now(UTC) - timedelta(minutes=1)
+    told = f"expires_at: got {past.isoformat()}, which is past: no search or read returns the record"
+    kept = {"id": "kept", "text": "Ada has a dog.", "expires_at": past + timedelta(days=1)}
+    gone, stays = store.upsert([{"id": "gone", "text": "Ada lives in Rome.", "expires_at": past}, kept])
+    assert (gone.warning, stays.warning) == (told, None)
+    assert [record.id for record in store.scan()] == ["kept"]
+    (both,) = store.upsert([{**OLD, "expires_at": past}])
+    assert both.warning == f"{LEFT_OUT.removeprefix('old: ')}; {told}"
+
+
 def test_writing_it_again_changes_nothing_and_says_so_each_time(store):
     """Proves: GUARD-5, STORE-2."""
     first, again = store.upsert([OLD])[0], store.upsert([OLD])[0]

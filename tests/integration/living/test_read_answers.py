@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from recall_loop.graph.memories.memory import Memory
+from recall_loop.memory.store.embed import answer_reader
+from recall_loop.memory.store.embed.weight_patch import WeightPatch
 
 
 def recalled(question: str, *told: str):
@@ -30,3 +33,36 @@ def test_a_property_that_is_not_told_is_less_sure(told: str, answered: str, open
     """Proves: CONF-3."""
     sure, unsure = recalled(answered, told).confidence, recalled(open_, told).confidence
     assert sure.score > unsure.score + 0.05
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "others"),
+    [
+        (
+            "What phone do I have?",
+            "bought the Fairphone instead, 599, green",
+            ["Need a new phone. thinking Pixel 10 but it's 899"],
+        ),
+        (
+            "What was my half marathon time?",
+            "did it in 1:57:40!!!",
+            ["I run the half marathon on 2 November, aiming for under two hours"],
+        ),
+    ],
+)
+def test_what_answers_comes_before_what_is_on_the_matter(question: str, answer: str, others: list[str]) -> None:
+    """Proves: RANK-3, LIVE-4 (what is nearer to the question in words doesn't hold what it asks for)."""
+    facts = recalled(question, *others, answer, "The vet said Biscuit needs two teeth out").facts
+    assert facts[0].text == answer
+    assert facts[0].score >= facts[1].score
+
+
+def test_a_damaged_reader_leaves_the_result_degraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: CONF-3 (a file that isn't the shipped one is told of, and the facts come all the same)."""
+    damaged = tmp_path / "reader.npz"
+    damaged.write_bytes(answer_reader.READER_PATCH.file.read_bytes()[:-1])
+    monkeypatch.setattr(answer_reader, "READER_PATCH", WeightPatch(damaged, "0" * 64))
+    result = recalled("When does the ferry leave?", "The ferry leaves at nine.")
+    assert [fact.text for fact in result.facts] == ["The ferry leaves at nine."]
+    assert result.degraded and "facts not read with the question" in " ".join(result.warnings)
+    assert result.confidence.signals["read_best"] == 0.0

@@ -55,7 +55,7 @@ def test_a_document_is_added_as_a_whole_or_not_at_all(place, tmp_path, capsys):
     assert [line.split()[0] for line in lines] == ["created", "created", "skipped"]
     file.write_text(json.dumps([*talk, {"text": "", "id": "bad"}]), encoding="utf-8")
     assert main(["add", "--file", str(file), "--store", place]) == 2
-    assert "records.2.text: got ''" in capsys.readouterr().err
+    assert "records.3.text: got ''" in capsys.readouterr().err
     assert main(["store", "list", "--store", place, "--json"]) == 0
     assert len(printed(capsys)["records"]) == 2
 

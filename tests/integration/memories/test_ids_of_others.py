@@ -22,23 +22,31 @@ def memory() -> Iterator[Memory]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("content", "owner", "what"),
-    [
-        (HumanMessage("I sail.", id="1"), {"user_id": "ada"}, "another user"),
-        ({"id": "1", "text": "I sail.", "user_id": "ada"}, {}, "another user"),
-        (Fact(id="f", text="Ada sails."), {"user_id": "ada"}, "another user"),
-        (HumanMessage("I sail.", id="1"), {"user_id": "bo", "conversation_id": "tuesday"}, "another conversation"),
-    ],
-)
-@pytest.mark.parametrize("on_reject", ["raise", "report"])
-def test_an_id_replaces_nothing_of_others(
-    memory: Memory, content: Any, owner: dict[str, str], what: str, on_reject: Any
-) -> None:
+OF_OTHERS: list[tuple[Any, dict[str, str], str]] = [
+    (HumanMessage("I sail.", id="1"), {"user_id": "ada"}, "another user"),
+    ({"id": "1", "text": "I sail.", "user_id": "ada"}, {}, "another user"),
+    (Fact(id="f", text="Ada sails."), {"user_id": "ada"}, "another user"),
+    (HumanMessage("I sail.", id="1"), {"user_id": "bo", "conversation_id": "tuesday"}, "another conversation"),
+]
+
+
+@pytest.mark.parametrize(("content", "owner", "what"), OF_OTHERS)
+def test_an_id_replaces_nothing_of_others(memory: Memory, content: Any, owner: dict[str, str], what: str) -> None:
     """Proves: API-1, SEARCH-2."""
     with pytest.raises(RejectedRecordsError, match=rf"records\.1\.id: got '[1f]'; .* no record of {what} has"):
-        memory.add([Fact(id="g", text="Hello."), content], on_reject=on_reject, **owner)
+        memory.add([Fact(id="g", text="Hello."), content], **owner)
     assert sorted(record.text for record in memory.list()) == ["Bo keeps bees.", "I keep bees."]
+
+
+@pytest.mark.parametrize(("content", "owner", "what"), OF_OTHERS)
+def test_an_id_of_others_rejects_its_own_item_only(
+    memory: Memory, content: Any, owner: dict[str, str], what: str
+) -> None:
+    """Proves: API-1, API-2 (said in the same words, which tell nothing of whose it is)."""
+    added = memory.add([Fact(id="g", text="Hello."), content], on_reject="report", **owner)
+    assert [(one.index, one.status) for one in added.outcomes] == [(0, "created"), (1, "rejected")]
+    assert f"no record of {what} has" in str(added.outcomes[1].error) and "bo" not in str(added.outcomes[1].error)
+    assert sorted(record.text for record in memory.list()) == ["Bo keeps bees.", "Hello.", "I keep bees."]
 
 
 def test_ones_own_is_replaced(memory: Memory) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from recall_loop.llm.client import ChatClient, chat_model, make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
+from recall_loop.llm.endpoint.providers import without_own_retries
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.run.cancellation import RunCancelledError, cancellable
 from recall_loop.state.settings.settings import Settings
@@ -207,6 +208,27 @@ def test_one_trial_call_closes_or_reopens_the_circuit(ask):
         now[0] = 62.5
         assert ask(client).value is not None
         assert endpoint.count() == 5
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_models_own_retries_do_not_multiply_ours(ask, streamed):
+    """Proves: LOOP-8 (each method asks once; the caller's model stays as it is)."""
+    for behaviour, requests in ((Behaviour.SERVER_ERROR, 3), (Behaviour.GOOD, 1)):
+        with ChatEndpoint(plan, behaviour) as endpoint:
+            model = endpoint.model(max_retries=5)
+            client = ChatClient(model, **{**QUICK, "retries": 2})
+            reply = ask(client, on_text=(lambda text: None) if streamed else None)
+            assert (reply.usage.calls, endpoint.count()) == (requests, requests)
+            assert (model.max_retries, model.root_client.max_retries) == (5, 5)
+
+
+def test_a_client_in_place_of_the_models_own_stays():
+    """Proves: LOOP-8."""
+    with ChatEndpoint(plan) as endpoint:
+        model, other = endpoint.model(max_retries=5), endpoint.model()
+        model.client = other.client
+        assert without_own_retries(model) is model
+        assert without_own_retries(other) is other
 
 
 def test_while_the_trial_runs_others_fail_at_once():

@@ -301,6 +301,32 @@ def test_the_command_makes_lists_rotates_and_revokes(tmp_path: Path, capsys: pyt
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["revoked", "active"]
 
 
+def test_a_key_in_its_grace_period_shows_its_end_and_is_not_rotated_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: OPS-1 (a second rotation would prolong the old key and make another one)."""
+    file = tmp_path / "keys.json"
+    plain = add_key(file, "acme", KeyRole.READ)[0]
+    ends = add_key(file, "acme", KeyRole.READ, datetime.now(UTC) + timedelta(hours=1))[0]
+    assert main(["keys", "rotate", plain.id, "--grace", "1d", "--keys", str(file)]) == 0
+    assert main(["keys", "rotate", ends.id, "--grace", "1d", "--keys", str(file)]) == 0
+    before = read_keys(file)
+    assert before[0].revoked_at is not None
+    assert ends.expires_at is not None
+    capsys.readouterr()
+    assert main(["keys", "list", "--keys", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{plain.id}  active  read" in lines[0]
+    assert f"expires {before[0].revoked_at:%Y-%m-%d %H:%M}  " in lines[0]
+    assert f"expires {ends.expires_at:%Y-%m-%d %H:%M}  " in lines[1]  # it ends before its grace does
+    for grace in ([], ["--grace", "2d"]):
+        assert main(["keys", "rotate", plain.id, *grace, "--keys", str(file)]) == 2
+        said = capsys.readouterr()
+        assert f"works until {before[0].revoked_at:%Y-%m-%d %H:%M} UTC" in said.err
+        assert not said.out
+    assert read_keys(file) == before
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_key_that_cannot_be_printed_changes_nothing(tmp_path: Path) -> None:
     """Proves: OPS-1 (nobody would have the new key, and the old one would be gone)."""

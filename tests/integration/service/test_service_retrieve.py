@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -272,6 +273,34 @@ def test_a_store_that_cannot_be_read_is_not_ready(
         (line,) = [one for one in caplog.records if request_id in one.getMessage()]
         assert line.levelname == "WARNING"
         assert line.getMessage() == f"request {request_id} failed: StoreUnusableError: the store is closed"
+
+
+def test_a_run_has_the_id_of_its_http_request(client: httpx.Client, log: Path) -> None:
+    """Logs, answer and request log name one id. Proves: OPS-1, OPS-3."""
+    for path in (PATH, f"{PATH}/stream"):
+        for given in (None, "mine"):
+            answer = client.post(path, json=asking(DIRECT) | ({"id": given} if given else {}))
+            text = answer.text.strip().rpartition("data: ")[2] if path.endswith("stream") else answer.text
+            wanted = given or answer.headers["x-request-id"]
+            assert json.loads(text)["request_id"] == wanted
+            assert json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["request"]["id"] == wanted
+
+
+def test_a_store_that_was_replaced_makes_the_service_unready(tmp_path: Path) -> None:
+    """Writes would be refused until a restart. Proves: OPS-1, STORE-4."""
+    folder = tmp_path / "store"
+    options: dict[str, Any] = {"settings": Settings(store_path=str(folder)), "embedder": WordHashEmbedder()}
+    with running_service(**options) as served, served.client() as client:
+        record = {"records": [{"id": "a", "text": "The mill is old."}]}
+        assert client.post("/api/memory/records", json=record).status_code == 200
+        assert client.get("/ready").status_code == 200
+        shutil.copytree(folder, tmp_path / "copy")
+        folder.rename(tmp_path / "away")
+        (tmp_path / "copy").rename(folder)
+        assert client.post("/api/memory/records", json=record).status_code == 503
+        ready = wait_until(lambda: found if (found := client.get("/ready")).status_code == 503 else None)
+    assert ready.json()["type"].endswith("not_ready")
+    assert any("writes are refused until the service is restarted" in one for one in ready.json()["reasons"])
 
 
 def test_the_log_of_requests_can_be_replayed(

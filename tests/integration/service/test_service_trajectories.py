@@ -42,6 +42,22 @@ def client(served):
         yield found
 
 
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"messages": [{"role": "user", "contents": "Book it."}]}, "messages.0.contents"),
+        ({"run_status": "bogus"}, "run_status"),
+        ({"start_time": "2024-05-02T00:00:00Z", "end_time": "2024-05-01T00:00:00Z"}, "end_time"),
+        ({"states": [{"messages": RUN["messages"]}]}, "states"),
+    ],
+)
+def test_a_run_that_contradicts_itself_is_refused(client, more, field):
+    """Proves: TRAJ-1."""
+    refused = client.post("/api/trajectories", json={**RUN, **more})
+    assert refused.status_code == 422 and field in refused.text
+    assert not client.get("/api/trajectories").json()["trajectories"]
+
+
 def test_a_run_is_added_read_listed_and_deleted(client):
     """Proves: TRAJ-1, TRAJ-3."""
     added = client.post("/api/trajectories", json=RUN)

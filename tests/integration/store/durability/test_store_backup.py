@@ -166,6 +166,22 @@ def test_a_target_that_exists_and_postgresql_are_errors(
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
+def test_a_target_in_the_store_s_own_folder_is_an_error(
+    lived: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be lost with the store. Proves: OPS-8, HOST-4."""
+    (tmp_path / "link").symlink_to(lived)
+    folders = {path for path in lived.rglob("*") if path.is_dir()}
+    for target in (lived / "copy", lived / "chroma" / "new" / "copy", tmp_path / "link" / "copy"):
+        for command, words in (
+            (["backup", str(target)], "outside the store's own"),
+            (["move", "--to", str(target)], "not the moved store's folder, nor one in it"),
+        ):
+            assert main(["store", *command, "--store", str(lived)]) == 2
+            assert words in capsys.readouterr().err
+    assert {path for path in lived.rglob("*") if path.is_dir()} == folders
+
+
 def test_a_backup_that_was_killed_leaves_no_store_and_the_next_one_clears_it(lived: Path, tmp_path: Path) -> None:
     """Proves: OPS-8."""
     script = (

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -17,6 +18,7 @@ from recall_loop.memory.store.chroma import chroma_clients, chroma_link
 from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME, ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.recovery.verify import verify_folder
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 from recall_loop.state.scope import Scope
@@ -196,6 +198,53 @@ def test_a_backup_never_touches_the_collection_of_its_original(server: ChromaPro
             copy.delete(["m0"])
             healed(copy, 2)
             assert copy.maintenance.info()["collection"] != before
+        healed(store, 3)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_copied_folder_never_touches_the_collection_of_its_original(
+    server: ChromaProcess, tmp_path: Path, lost: bool
+) -> None:
+    """Also where the copy's sidecar is lost, and it knows of its vectors from the server alone. Proves: STORE-4."""
+    with opened(tmp_path / "s", server.url) as store:
+        store.upsert(turn(n) for n in range(9))
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    if lost:
+        (tmp_path / "copy" / "sidecar.sqlite3").unlink()
+    else:
+        assert verify_folder(tmp_path / "copy").sound
+        with opened(tmp_path / "copy", read_only=True) as reader, opened(tmp_path / "s") as store:
+            store.delete(["m8"])
+            assert len(reader.view(Scope()).nearest(QUERY, 20)[0]) == 9
+            store.upsert([turn(8)])
+    with opened(tmp_path / "copy", server.url) as copy:
+        assert any("copied from another folder" in words for words in copy.repairs)
+        copy.delete(["m0", "m1"])
+        copy.upsert([turn(20)])
+        healed(copy, 8)
+        own = copy.maintenance.info()["collection"]
+    with opened(tmp_path / "s") as store:
+        assert not store.repairs and store.maintenance.info()["collection"] != own
+        healed(store, 9)
+        store.maintenance.rebuild()
+    with opened(tmp_path / "copy") as copy:
+        assert not copy.repairs and copy.maintenance.info()["collection"] == own
+        healed(copy, 8)
+
+
+def test_a_renamed_folder_keeps_its_collection(server: ChromaProcess, tmp_path: Path) -> None:
+    """Also on a device that has another number since a restart. Proves: STORE-4."""
+    with opened(tmp_path / "s", server.url) as store:
+        store.upsert(turn(n) for n in range(3))
+        before = store.maintenance.info()["collection"]
+    (tmp_path / "s").rename(tmp_path / "renamed")
+    with opened(tmp_path / "renamed") as store:
+        assert not store.repairs and store.maintenance.info()["collection"] == before
+    with closing(SqliteDatabase(tmp_path / "renamed" / "sidecar.sqlite3")) as database:
+        device, others = database.meta()["folder"].split(" ", 1)
+        database.set_meta({"folder": f"{int(device) + 1} {others}"})
+    with opened(tmp_path / "renamed") as store:
+        assert not store.repairs and store.maintenance.info()["collection"] == before
         healed(store, 3)
 
 

@@ -287,6 +287,8 @@ STORE_MACHINERY = frozenset(
         "from_settings",
         "in_memory",
         "in_memory_from_settings",
+        "opened_with",
+        "check_settings",
         "close",
         "embedder",
         "token_source",

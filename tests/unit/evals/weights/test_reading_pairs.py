@@ -9,7 +9,7 @@ import pytest
 PAIRS = Path(__file__).parents[4] / "benchmarks" / "weights" / "reading" / "pairs"
 
 
-@pytest.mark.parametrize("path", sorted(PAIRS.glob("*.tsv")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PAIRS.rglob("*.tsv")), ids=lambda path: path.stem)
 def test_each_line_has_a_statement_and_questions(path: Path) -> None:
     """Proves: OPEN-2."""
     lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]

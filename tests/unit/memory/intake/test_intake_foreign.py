@@ -208,6 +208,16 @@ def test_tags_are_read_in_each_way_of_front_matter(tmp_path: Path, written: str)
     assert note.tags == ("house", "repairs")
 
 
+def test_a_date_of_front_matter_that_is_none_is_told_once(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    for name, written in (("date", "2024-13-45"), ("Created", "'soon'")):
+        path = write(tmp_path / "note.md", f"---\n{name}: {written}\n---\nThe boiler.\n# Garden\nThe pears.\n")
+        shown = preview_file(path)
+        told = written.strip("'")
+        assert [reason for _, reason in shown.warnings] == [f"date: got '{told}', which is no date or time: left out"]
+        assert shown.kinds == {"archival": 2}
+
+
 def test_a_title_labels_all_notes_of_its_file_and_names_none(tmp_path: Path) -> None:
     """Its notes stay the same ones when a title is added. Proves: MOVE-1."""
     plain = "# Heating\nThe boiler.\n## Garden\nThe pears.\n"

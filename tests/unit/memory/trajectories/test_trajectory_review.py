@@ -202,6 +202,15 @@ def test_a_learning_value_and_a_category_beside_the_messages_stay() -> None:
         ({"messages": SAID, "outcome_score": 9}, "outcome_score"),
         ({"messages": []}, "messages"),
         ({"states": [{"messages": []}]}, "states"),
+        ({"messages": SAID, "states": [{"messages": SAID}]}, "states"),
+        ({"messages": [{"role": "user", "contents": "Book it."}]}, "messages.0.contents"),
+        (
+            {"messages": [*SAID, {"role": "tool", "content": "x", "tool_cal_id": "1"}]},
+            "messages.2.tool_cal_id",
+        ),
+        ({"messages": SAID, "run_status": "bogus"}, "run_status"),
+        ({"messages": SAID, "start_time": "2024-05-02T00:00:00Z", "end_time": "2024-05-01T00:00:00Z"}, "end_time"),
+        ({"messages": SAID, "started_at": 1_700_000_100, "finished_at": 1_700_000_000}, "finished_at"),
     ],
 )
 def test_what_holds_no_run_or_no_such_value_is_refused(line: dict[str, Any], field: str) -> None:
