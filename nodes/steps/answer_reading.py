@@ -9,9 +9,10 @@ from typing import Any
 from recall_loop.memory.store.embed.answer_reader import read_answers
 from recall_loop.memory.store.encoding.indexing import NAMELESS
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.confidence.asked_values import tells_by_rule
+from recall_loop.policy.confidence.asked_values import holds_asked_kind, tells_by_rule
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
+from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import Role
@@ -28,7 +29,7 @@ _SURE = 0.7
 _LEAST_LIKELY, _TIMES_LIKELIER = 0.2, 8.0
 # A fact stays evidence if it answers the question at least so likely.
 _LIKELY = 0.9
-_EVEN = 0.5
+_EVEN, _UNLIKELY = 0.5, 0.2
 
 
 def put_answer_first(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
@@ -57,12 +58,20 @@ def likely_answers(ranked: Sequence[RankedEntry], run: RunContext) -> frozenset[
 def read_facts(ranked: Sequence[RankedEntry], run: RunContext) -> list[float]:
     """Return the probability in [0,1] that each of the first three facts answers the question, up to a sure one.
 
-    Of a long fact the passage with most of the question's words is read. One that tells the asked property or
-    place by the rules of its language is at least as likely an answer as not: "moved to Kiel" is read as no home.
+    Of a long fact the passage with most of the question's words is read. What the rules of its language know counts
+    beside that: one that tells the asked property or place ("moved to Kiel" is read as no home), or supports every
+    facet and holds the asked kind, is at least as likely an answer as not; one without the asked person is unlikely.
     """
     best = [item.entry for item in ranked[:_SIGNAL_DEPTH]]
-    told = (tells_by_rule(run.question, entry) for entry in best)
-    return [max(each, _EVEN) if tells else each for each, tells in zip(_read(best, run), told, strict=False)]
+    return [_with_rules(each, entry, run) for each, entry in zip(_read(best, run), best, strict=False)]
+
+
+def _with_rules(probability: float, entry: PoolEntry, run: RunContext) -> float:
+    question = run.question
+    holds = question.asked is not None and holds_asked_kind(question, entry)
+    if tells_by_rule(question, entry) or (holds and len(run.supported_facets(entry)) == len(run.facets)):
+        return max(probability, _EVEN)
+    return min(probability, _UNLIKELY) if question.asked is AnswerKind.PERSON and not holds else probability
 
 
 def _read(entries: Sequence[PoolEntry], run: RunContext) -> list[float]:
