@@ -33,9 +33,9 @@ _EVEN, _UNLIKELY = 0.5, 0.2
 
 
 def put_answer_first(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the facts with the first one first that answers the question, as it is read, if the very first doesn't.
+    """Return the facts with the likeliest answer of the first four moved to the front, if the first is none.
 
-    Several answers to a question for a list keep their order.
+    Facts for a question that asks for a list keep their order.
     """
     told = [item for item in ranked[:_READ_DEPTH] if run.is_evidence(item.entry)]
     if run.question.listed is not None or run.question.about_questions or not told or told[0] is not ranked[0]:
@@ -84,7 +84,7 @@ def _read(entries: Sequence[PoolEntry], run: RunContext) -> list[float]:
         text = passage(_attributed_text(entry["record"], run.request.question.author), run.terms, _READ_CHARACTERS)
         if text not in run.readings:
             try:
-                (run.readings[text],) = [_EVEN] if run.unread else read_answers(run.question.text, [text])
+                run.readings[text] = _EVEN if run.unread else read_answers(run.question.text, [text])[0]
             except EmbedderError as error:
                 run.readings[text], run.unread = _EVEN, f"facts not read with the question: {error.told}"
         read.append(run.readings[text])

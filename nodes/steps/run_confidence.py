@@ -92,9 +92,9 @@ def _evidence(ranked: Sequence[RankedEntry], run: RunContext, unanswered: Unansw
     of_another = {item.id for item in ranked if run.is_about_another(item.entry)}
     stating = [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
     stating = [item for item in stating if not unanswered.includes(item.entry)]
-    told, read = may_answer(run.question, stating, of_another), likely_answers(stating, run)
+    told = may_answer(run.question, stating, of_another)
     if len(told) < len(stating):
-        kept = {item.id for item in told} | (read - of_another)
+        kept = {item.id for item in told} | (likely_answers(stating, run) - of_another)
         told = [item for item in stating if item.id in kept]
     return [replace(item, entry=_judged(item.entry, run.misleads(item.entry))) for item in told]
 
