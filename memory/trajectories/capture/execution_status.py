@@ -47,10 +47,12 @@ _LIMITS = word_set(
     "max_tokens length max_output_tokens token_limit model_length context_length_exceeded"
     " model_context_window_exceeded max_steps step_limit max_turns turn_limit max_iterations iteration_limit"
     " recursion_limit max_messages message_limit max_tool_calls timeout timed_out time_limit deadline"
-    " budget budget_exceeded quota limit incomplete pause_turn"
+    " budget budget_exceeded quota limit incomplete pause_turn expired"
 )
 _FAILED = word_set("failed fail failure refusal refused content_filter safety blocked recitation gave_up")
-_CANCELLED = word_set("cancelled canceled aborted abort killed terminated interrupted_by_user user_cancelled")
+_CANCELLED = word_set(
+    "cancelled canceled cancelling aborted abort killed terminated interrupted_by_user user_cancelled"
+)
 _WAITING = word_set(
     "running in_progress pending queued created paused interrupted interrupt requires_action requires_approval"
     " waiting_for_input input_required"

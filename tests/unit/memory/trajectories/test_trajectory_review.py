@@ -220,6 +220,12 @@ def test_what_holds_no_run_or_no_such_value_is_refused(line: dict[str, Any], fie
     assert raised.value.field == field
 
 
+@pytest.mark.parametrize("status", ["expired", "cancelling", "requires_action", "incomplete", "queued"])
+def test_states_of_hosted_runs_are_known(status: str) -> None:
+    """Proves: TRAJ-1 (those of OpenAI's Assistants)."""
+    assert record_from_run({"messages": SAID, "run_status": status}).text
+
+
 def test_a_run_expires_when_its_line_says_so() -> None:
     """Also where only that has changed; a line that says nothing of it leaves it. Proves: TRAJ-1, LIVE-7."""
     lines = [{"id": "r", "messages": SAID, **more} for more in ({}, {"expires_at": "2999-01-01T00:00:00Z"}, {})]

@@ -35,6 +35,7 @@ CALLED = said(Role.ASSISTANT, tool_calls=[ToolUse(name="look")])
         (RunEnding(run_status="failed"), FAILED, 0.9),
         (RunEnding(stop_reason="content_filter"), FAILED, 0.9),
         (RunEnding(run_status="cancelled"), FAILED, 0.8),
+        (RunEnding(run_status="cancelling"), FAILED, 0.8),
         (RunEnding(run_status="completed", stop_reason="max_tokens"), INCOMPLETE, 0.8),
         (RunEnding(stop_reason="MAX_STEPS"), INCOMPLETE, 0.8),
         (RunEnding(stop_reason="maxSteps"), INCOMPLETE, 0.8),
