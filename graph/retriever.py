@@ -124,7 +124,7 @@ class RecallLoopRetriever(BaseRetriever):
     def _search(self, query: str) -> list[Document]:
         return [
             _document(hit.record, hit.record, hit.record.kind, similarity=hit.similarity, score=hit.score)
-            for hit in search(self.store, query, scope=self._scope, params=self.params).hits
+            for hit in search(self.store, query, scope=self._scope, params=self.params, fallback=False).hits
         ]
 
     def _request(self, query: str) -> dict[str, Any]:

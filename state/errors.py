@@ -157,7 +157,7 @@ class EmbedderMismatchError(StoreError):
 
 
 class EmbedderError(RecallError):
-    """The embedder can't be loaded or can't embed."""
+    """The embedder can't be loaded or can't embed; the cause is what it raised itself."""
 
 
 class WorkerError(RecallError):

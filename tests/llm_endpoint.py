@@ -105,7 +105,8 @@ class ChatEndpoint:
     """The server, running between `with` and its end; ending never waits for requests that hang.
 
     `behaviour` may be changed at any time. `retry_after` is the header of a 429, and `piece_seconds` the pause between
-    two pieces of a streamed reply; the last half of the pieces waits for the event `held`.
+    two pieces of a streamed reply; the last half of the pieces waits for the event `held`. `embeds` is how requests for
+    embeddings are treated: `GOOD`, `SERVER_ERROR` (503), `HANGS`, or `TRUNCATES` (a vector too few).
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class ChatEndpoint:
     ) -> None:
         self.answer = answer
         self.behaviour = behaviour
+        self.embeds = Behaviour.GOOD
         self.retry_after = retry_after
         self.piece_seconds = piece_seconds
         self.trickle_seconds = trickle_seconds
@@ -249,7 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path.endswith("/embeddings"):
             endpoint.embedded.append({name.lower(): value for name, value in self.headers.items()} | body)
-            self._send(200, json.dumps(_embeddings(body)).encode())
+            self._embed(_embeddings(body))
             return
         asked = endpoint.record(body, {name.lower(): value for name, value in self.headers.items()})
         behaviour = endpoint.behaviour
@@ -266,6 +268,17 @@ class _Handler(BaseHTTPRequestHandler):
             endpoint.errors.append(error)
             reply = RawReply(status=500, error={"message": "the test's answer function failed"})
         self._answer(asked, reply)
+
+    def _embed(self, reply: dict[str, Any]) -> None:
+        endpoint = self.server.endpoint
+        if endpoint.embeds is Behaviour.HANGS:
+            endpoint.stopping.wait()
+            self.close_connection = True
+        elif endpoint.embeds is Behaviour.SERVER_ERROR:
+            self._send(503, json.dumps({"error": {"message": "the model is being loaded"}}).encode())
+        else:
+            reply["data"] = reply["data"][: -1 if endpoint.embeds is Behaviour.TRUNCATES else None]
+            self._send(200, json.dumps(reply).encode())
 
     def _answer(self, asked: RecordedRequest, reply: RawReply | ToolReply) -> None:
         if isinstance(reply, RawReply):

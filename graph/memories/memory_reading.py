@@ -74,12 +74,13 @@ class MemoryReading:
         Raises:
             InvalidInputError: an argument isn't allowed.
             StoreError: the store can't be read.
+            EmbedderError: the embedder fails and the mode needs it; `recall` and `recall_loop.search` go on by words.
         """
         reach = self._scope(user_id, agent_id, conversation_id, tenant, scope)
         params = validate_model(
             SearchParams, {**options, "limit": limit, "filters": chosen_filters(filters) or Filters()}
         )
-        return list(search(self.store, query, scope=reach, params=params).hits)
+        return list(search(self.store, query, scope=reach, params=params, fallback=False).hits)
 
     def recall(
         self,

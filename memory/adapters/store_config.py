@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.store.base import IndexConfig, PutOp, TTLConfig, ensure_embeddings, tokenize_path
 
 from recall_loop.memory.adapters.store_values import check_text, plain_json
-from recall_loop.memory.store.embed.embedders import group_by_model, normalise_vectors
+from recall_loop.memory.store.embed.embedders import group_by_model, normalise_vectors, run_embedder
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _check_embed(store: MemoryStore, kind: str, embed: Any) -> None:
         theirs = np.asarray(ensure_embeddings(embed).embed_documents([_PROBE]), dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidInputError("index.embed", embed, f"{allowed}; it fails: {error}") from error
-    ours = embedder.embed_documents([_PROBE])
+    ours, _ = run_embedder(embedder, [_PROBE], store.dimension)
     if theirs.shape != ours.shape or float((normalise_vectors(theirs) * ours).sum()) < _LEAST_COSINE:
         raise InvalidInputError("index.embed", embed, allowed)
 

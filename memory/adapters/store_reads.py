@@ -75,6 +75,7 @@ class ItemReads:
                 op.query or "",
                 scope=self._scope,
                 params=SearchParams(content_types=(self._kind,), filters=filters, limit=limit, time_suffixes=False),
+                fallback=False,
             )
             items = self._items([(hit.record, hit.similarity) for hit in found.hits])
             passing = [one for one in items if matches_filter(stored_item(one[0])["value"], op.filter)]

@@ -36,6 +36,7 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import SearchMode
 from recall_loop.text.names.introductions import asked_own_name, with_plain_name
 from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.person_words import is_person_word
@@ -77,7 +78,8 @@ class RunContext:
     result. It ends with its run, so no text is kept longer than the request that read it. `missing_store` says that
     `store` is an empty one in place of one that doesn't exist yet; `long_texts` has, by record id, the texts of which
     the pool has only a passage, and `readings`, by text, the probability that it answers the question;
-    `unread` says why they aren't read, where they can't be.
+    `unread` says why they aren't read, where they can't be, and `unembedded` why the
+    embedder isn't asked any more, once it has failed.
     """
 
     request: RetrieveRequest
@@ -93,12 +95,18 @@ class RunContext:
     long_texts: dict[str, str] = field(default_factory=dict)
     readings: dict[str, float] = field(default_factory=dict)
     unread: str | None = None
+    unembedded: str | None = None
     _ranking: tuple[int, list[RankedEntry]] | None = None
     _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
     _stating: dict[str, tuple[str, bool]] = field(default_factory=dict)
     _stated: dict[str, tuple[PoolEntry, PoolEntry]] = field(default_factory=dict)
     _asked_person: AskedPerson | None = None
     _knows_identifier: bool = False
+
+    @property
+    def search_mode(self) -> SearchMode:
+        """The mode of searches."""
+        return self.settings.search_mode if self.unembedded is None else SearchMode.FTS
 
     @property
     def wants_answer(self) -> bool:

@@ -17,6 +17,8 @@ def capture_finished_run(state: AgentState, run: RunContext, result: Mapping[str
     """Store the run that has just ended; return a warning if that fails, which doesn't affect the result."""
     if not run.settings.capture_runs:
         return None
+    if run.unembedded is not None:  # it would be asked once more, perhaps for its whole timeout
+        return f"run not captured: {EmbedderError.__name__}: {run.unembedded}"
     names = RetrieveResult.model_fields
     whole = {name: value for name, value in {**state, **result}.items() if name in names}
     finished = RetrieveResult.model_validate(whole)

@@ -41,11 +41,10 @@ def query_mode(query: PlannedQuery, usual: SearchMode) -> SearchMode:
     return SearchMode.FTS if by_words and usual is not SearchMode.VECTOR else usual
 
 
-def similarity_weight(query: PlannedQuery, usual: SearchMode) -> float:
-    """Return the weight of a query's similarities: its own weight, or half of it if only words were compared.
+def similarity_weight(query: PlannedQuery, mode: SearchMode, usual: SearchMode) -> float:
+    """Return the weight of the similarities of a query in `mode`: its own, or half of it if only words were compared.
 
     Words and meaning each make up half of a similarity; otherwise a name alone would be as similar as the whole
     question.
     """
-    by_words = query_mode(query, usual) is not usual
-    return query["weight"] * (_WORDS_SHARE if by_words else 1.0)
+    return query["weight"] * (1.0 if mode is usual else _WORDS_SHARE)

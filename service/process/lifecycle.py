@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from recall_loop.graph.frozen_heap import freeze_heap
-from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.embed.embedders import Embedder, run_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
 from recall_loop.service.core.config import ServiceConfig, is_loopback
@@ -195,7 +195,7 @@ class Service:
     def _load_embedder(self) -> None:
         """Embed a word once: a model that is loaded then stays so."""
         if not self._embedded and self.embedder is not None:
-            self.embedder.embed_queries(["ready"])
+            run_embedder(self.embedder, ["ready"], self.store.dimension, as_queries=True)
             self._embedded = True
 
     def _tend(self, spare: ThreadPoolExecutor) -> list[asyncio.Task[None]]:

@@ -100,7 +100,7 @@ def _keep_sweeping(store: MemoryStore, seconds: float, ended: threading.Event) -
 
 def main() -> int:
     """Own the store that the environment names, until standard input ends."""
-    from recall_loop.memory.store.embed.embedders import group_by_model
+    from recall_loop.memory.store.embed.embedders import group_by_model, run_embedder
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
     from recall_loop.telemetry.logs import start_logging
@@ -114,7 +114,7 @@ def main() -> int:
             raise InvalidInputError("store_path", None, "a folder")
         with MemoryStore.from_settings(settings) as store:
             for model, _ in group_by_model(store.embedder, list(ContentType)):
-                model.embed_documents(["ready"])
+                run_embedder(model, ["ready"], store.dimension)
             owner = WriterProcess(store, Path(sys.argv[1]))
             ended = threading.Event()
             sweeper = threading.Thread(target=_keep_sweeping, args=(store, settings.sweep_seconds, ended))

@@ -179,6 +179,7 @@ class _FactExtractor:
             message.text[:_MAX_MESSAGE_CHARS],
             scope=Scope(tenant=self.owner.tenant, agent_id=self.owner.agent_id, user_id=self.owner.user_id),
             params=SearchParams(content_types=(ContentType.FACT,), limit=_MAX_KNOWN_FACTS, time_suffixes=False),
+            fallback=False,  # the facts have to be embedded too: better before the model is asked
         )
         parts = ((hit.record.subject, hit.record.fact_type, hit.record.object) for hit in response.hits)
         lines = [escape_text(" | ".join(part or "" for part in named)) for named in parts if named[0] and named[1]]

@@ -15,7 +15,7 @@ from recall_loop.memory.search.query.fuzzy import corrected_query, expand_query
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.search.query.parsed_queries import ParsedQuery
 from recall_loop.memory.search.query.spelling import ReadableVocabulary, SpellingVocabulary
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
+from recall_loop.memory.store.embed.embedders import run_embedder
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
@@ -122,13 +122,7 @@ def _embed(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> dict[s
     """Return by text its vector and, if requested, its token vectors."""
     if not texts:
         return {}
-    embedder = store.embedder
-    tokens: Sequence[NDArray[np.float32] | None] = [None] * len(texts)
-    if with_tokens and isinstance(embedder, TokenEmbedder):
-        vectors, tokens = embedder.embed_queries_with_tokens(texts)
-    else:
-        vectors = embedder.embed_queries(texts)
-    vectors = validate_vectors(embedder, vectors, len(texts), store.dimension)
+    vectors, tokens = run_embedder(store.embedder, texts, store.dimension, as_queries=True, with_tokens=with_tokens)
     return dict(zip(texts, zip(vectors, tokens, strict=True), strict=True))
 
 

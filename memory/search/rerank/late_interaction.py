@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recall_loop.memory.search.rerank.rerank import Candidate, z_scores
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model
+from recall_loop.memory.store.embed.embedders import TokenEmbedder, embedder_errors, group_by_model
 from recall_loop.memory.store.embed.token_vectors import PackedTokens
 from recall_loop.memory.store.index.vectors import dot_products
 
@@ -183,7 +183,8 @@ class LateInteractionReranker:
     def _of_query(self, query: str) -> NDArray[np.float32]:
         given = self.query_tokens.get(query)
         if given is None:
-            given = self.embedder.embed_queries_with_tokens([query])[1][0]
+            with embedder_errors(self.embedder.name, self.embedder.name):
+                given = self.embedder.embed_queries_with_tokens([query])[1][0]
         return self.source.codec.project(given)
 
     def _gather(self, rowids: Sequence[int], scores: Sequence[float]) -> int:
@@ -213,9 +214,10 @@ class LateInteractionReranker:
             batch = found[start : start + _BATCH]
             for model, positions in group_by_model(self.embedder, [texts[rowid][0] for rowid in batch]):
                 if isinstance(model, TokenEmbedder):
-                    made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in positions])[1]
-                    packed = map(self.source.codec.compress, made)
-                    self._held |= dict(zip([batch[at] for at in positions], packed, strict=True))
+                    with embedder_errors(model.name, model.name):
+                        made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in positions])[1]
+                        packed = map(self.source.codec.compress, made)
+                        self._held |= dict(zip([batch[at] for at in positions], packed, strict=True))
             self.budget_ms -= (time.perf_counter() - begun) * 1000.0
 
     def _compare(self, rowids: Sequence[int], tokens: NDArray[np.float32]) -> _RowSimilarities:

@@ -6,7 +6,8 @@ when it first runs and pads every text to the full length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import Protocol, runtime_checkable
@@ -134,6 +135,43 @@ def group_by_model(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embed
     return [(talk if other else embedder, rows) for other, rows in places.items()]
 
 
+def run_embedder(
+    embedder: Embedder, texts: Sequence[str], dimension: int, *, as_queries: bool = False, with_tokens: bool = False
+) -> tuple[FloatMatrix, list[FloatMatrix | None]]:
+    """Return the vectors of texts [n, dimension], and `with_tokens` each one's token vectors if the embedder has any.
+
+    Raises:
+        EmbedderError: the embedder raises anything, or gives vectors of another length or number, zeros or NaN.
+    """
+    tokens: Sequence[FloatMatrix | None] = [None] * len(texts)
+    with embedder_errors(embedder.name, embedder.name):
+        if with_tokens and isinstance(embedder, TokenEmbedder):
+            of_tokens = embedder.embed_queries_with_tokens if as_queries else embedder.embed_documents_with_tokens
+            vectors, tokens = of_tokens(texts)
+        else:
+            vectors = (embedder.embed_queries if as_queries else embedder.embed_documents)(texts)
+        tokens = list(tokens)
+    if len(tokens) != len(texts):
+        raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
+    return validate_vectors(embedder, vectors, len(texts), dimension), tokens
+
+
+@contextmanager
+def embedder_errors(name: str, shown: str) -> Iterator[None]:
+    """Turn whatever an embedder raises into an `EmbedderError`, whose cause it is.
+
+    The original's text, and `name`, are for operators only, as they may have an endpoint's address and key; `shown` is
+    a name for everybody.
+    """
+    try:
+        yield
+    except (EmbedderError, MemoryError):
+        raise
+    except Exception as error:
+        told = f"{shown}: texts can't be embedded: {classify_error(error).failure.detail}"
+        raise EmbedderError(f"{name}: {type(error).__name__}: {error}", told=told) from error
+
+
 def validate_vectors(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:
     """Return what an embedder gave as unit vectors, float32 [rows, dimension].
 
@@ -169,12 +207,3 @@ def normalise_vectors(vectors: FloatMatrix, lengths: FloatMatrix | None = None) 
         vectors / lengths if longer.all() else np.divide(vectors, lengths, out=np.zeros_like(vectors), where=longer)
     )
     return units
-
-
-def remote_error(name: str, error: Exception, shown: str) -> EmbedderError:
-    """Return the error of an embedder that calls an endpoint; its own text, and `name`, are for operators only.
-
-    They may have its address and key; `shown` is a name for everybody.
-    """
-    told = f"{shown}: texts can't be embedded: {classify_error(error).failure.detail}"
-    return EmbedderError(f"{name}: {type(error).__name__}: {error}", told=told)

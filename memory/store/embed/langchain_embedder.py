@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
-from recall_loop.memory.store.embed.embedders import FloatMatrix, remote_error, validate_vectors
+from recall_loop.memory.store.embed.embedders import FloatMatrix, embedder_errors, validate_vectors
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -70,10 +70,8 @@ class LangChainEmbedder:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        try:
+        with embedder_errors(self.fingerprint, self._shown):
             made = embed(self._client, list(texts))
-        except Exception as error:
-            raise remote_error(self.fingerprint, error, self._shown) from error
         dimension = self._dimension or len(next(iter(made), ()))
         return validate_vectors(self, made, len(texts), dimension)
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
+from recall_loop.memory.store.embed.embedders import Embedder, group_by_model, run_embedder
 from recall_loop.memory.store.embed.token_vectors import TokenCodec
-from recall_loop.state.errors import EmbedderError
 from recall_loop.state.types import ContentType
 
 Tokens = list[NDArray[np.float32] | None]
@@ -79,21 +78,11 @@ def _embedded(
     vectors = np.zeros((len(texts), dimension), dtype=np.float32)
     tokens: Tokens = [None] * len(texts)
     for model, rows in group_by_model(embedder, [kind for kind, _ in texts]):
-        vectors[rows], made = _from_model(model, codec, dimension, [texts[row][1] for row in rows])
+        given = [texts[row][1] for row in rows]
+        vectors[rows], made = run_embedder(model, given, dimension, with_tokens=codec is not None)
         for row, matrix in zip(rows, made, strict=True):
             tokens[row] = matrix
     return vectors, tokens
-
-
-def _from_model(
-    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
-) -> tuple[NDArray[np.float32], Tokens]:
-    if codec is None or not isinstance(embedder, TokenEmbedder):
-        return validate_vectors(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
-    vectors, tokens = embedder.embed_documents_with_tokens(texts)
-    if len(tokens) != len(texts):
-        raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
-    return validate_vectors(embedder, vectors, len(texts), dimension), list(tokens)
 
 
 def pieces_of(kind: str, text: str) -> list[str]:

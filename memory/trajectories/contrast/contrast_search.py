@@ -56,7 +56,7 @@ def search_trajectories(
         InvalidInputError: a blank query, or bounds of the score that leave none.
         StoreUnavailableError: the store can't be read.
         UnsupportedOptionError: the mode can't honour an option.
-        EmbedderError: the embedder fails and the mode needs it.
+        EmbedderError: the embedder fails and the mode is `vector`.
     """
     params = params or TrajectorySearchParams()
     thresholds = TierThresholds(params.success_threshold, params.failure_threshold)

@@ -164,7 +164,7 @@ def test_tool_failure_after_all_attempts():
     """Proves: STOP-2, STOP-6, CONF-3."""
     embedder = FlakyEmbedder(failures=100)
     with filled_store(embedder) as store:
-        result = run(store, DIRECT, QUICK)
+        result = run(store, DIRECT, {**QUICK, "search_mode": "vector"})  # words aren't wanted in its place
     check_failed(result)
     assert embedder.calls == 3
     call = result.metadata["trace"]["tool_calls"][0]
@@ -176,7 +176,8 @@ def test_tool_failure_after_all_attempts():
 def test_after_a_failure_no_output_says_that_memory_is_empty():
     """Proves: STOP-6, GRAPH-2, LOOP-10. Nor where a search before it found nothing relevant."""
     failing = FlakyEmbedder(failures=100)
-    settings = Settings(**QUICK, context_floor=1)
+    knobs = {**QUICK, "context_floor": 1, "search_mode": "vector"}
+    settings = Settings(**knobs)
     with filled_store(failing) as store, ChatEndpoint(ScriptedPlanner()) as endpoint:
         said = build_graph(store, settings=settings).invoke(
             {"messages": [("user", DIRECT)]}, context={"tenant": VALLEY}
@@ -184,7 +185,7 @@ def test_after_a_failure_no_output_says_that_memory_is_empty():
         answer = retrieve(valley_request(DIRECT), store=store, settings=settings, llm=endpoint.model()).answer
         failing.failures, failing.calls = 0, 0
         failing.fails_from = 2
-        later = run(store, TWO_HOPS, {**QUICK, **PATIENT, "context_floor": 1, "early_stop_min_iterations": 100})
+        later = run(store, TWO_HOPS, {**knobs, **PATIENT, "early_stop_min_iterations": 100})
     assert said["messages"][-1].content == NOT_SEARCHED_TEXT
     assert answer == NOT_SEARCHED
     assert later.stop.reason is StopReason.TOOL_FAILURE and later.facts
