@@ -94,6 +94,7 @@ def _update(
     ]
     records = [hit.record for response in responses for hit in response.hits]
     run.long_texts |= {record.id: record.text for record in records if len(record.text) > READ_CHARACTERS}
+    run.tags |= {record.id: record.tags for record in records}
     if run.chat_client is not None:
         ranked = run.ranked_entries(state)
         found = weight_llm_queries(found, question_terms(run.question, run.request.messages, state["facets"]), ranked)

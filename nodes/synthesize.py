@@ -17,7 +17,7 @@ from recall_loop.nodes.steps.context_block import recall_message, render_context
 from recall_loop.nodes.steps.run_capture import capture_finished_run
 from recall_loop.nodes.steps.run_confidence import measure_confidence
 from recall_loop.nodes.steps.selected_facts import select_facts
-from recall_loop.nodes.steps.stored_texts import read_sources, with_full_texts
+from recall_loop.nodes.steps.stored_texts import read_sources, with_stored_parts
 from recall_loop.policy.confidence.relevance import rate_relevance
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import acts_of
@@ -30,6 +30,8 @@ _FACT_FIELDS = (
     "label",
     "agent_id",
     "agent_name",
+    "user_id",
+    "conversation_id",
     "author",
     "role",
     "created_at",
@@ -51,7 +53,7 @@ def synthesize(
     ranked = rate_relevance(ranked, confidence["answerable"] if abstains else 1.0)
     stop = {"reason": state["stop_reason"], "iteration": state["iteration"], "detail": state["stop_detail"]}
     runtime.stream_writer({"type": "stopped", **stop})
-    whole = with_full_texts(ranked, run)
+    whole = with_stored_parts(ranked, run)
     answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
     noted = record_steps(state, *([step] if step else []))
     metadata = _metadata(state, run, confidence["score"], noted.pop("llm_steps", state["llm_steps"]))
@@ -83,6 +85,7 @@ def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
         "score": item.score,
         "relevance": item.relevance,
         **{name: record.get(name) for name in _FACT_FIELDS},
+        "tags": record["tags"],
         "evidence": entry["evidence"],
         **_repeats(entry),
     }

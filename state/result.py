@@ -36,6 +36,9 @@ class RecalledFact(_Frozen):
     label: str | None = None
     agent_id: str | None = None
     agent_name: str | None = None
+    user_id: str | None = None
+    conversation_id: str | None = None
+    tags: tuple[str, ...] = ()
     author: str | None = None
     role: Role | None = None
     created_at: Timestamp | None = None

@@ -77,9 +77,9 @@ class RunContext:
     All of it is a pure function of the state: rebuilt, as after a resume in another process, a run gives the same
     result. It ends with its run, so no text is kept longer than the request that read it. `missing_store` says that
     `store` is an empty one in place of one that doesn't exist yet; `long_texts` has, by record id, the texts of which
-    the pool has only a passage, and `readings`, by text, the probability that it answers the question;
-    `unread` says why they aren't read, where they can't be, and `unembedded` why the
-    embedder isn't asked any more, once it has failed.
+    the pool has only a passage, `tags` those of all found records, which the pool leaves out, and `readings`, by text,
+    the probability that it answers the question; `unread` says why they aren't read, where they can't be, and
+    `unembedded` why the embedder isn't asked any more, once it has failed.
     """
 
     request: RetrieveRequest
@@ -93,6 +93,7 @@ class RunContext:
     missing_store: str | None = None
     ordered: tuple[list[RankedEntry], list[RankedEntry]] | None = None
     long_texts: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     readings: dict[str, float] = field(default_factory=dict)
     unread: str | None = None
     unembedded: str | None = None

@@ -1,4 +1,4 @@
-"""Texts that the result needs from the store besides the pool: sources not found by the loop, and full long texts."""
+"""What the result needs besides the pool: sources that the loop didn't find, full long texts, and tags."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ def read_sources(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedE
     return attach_sources(ranked, records, run.terms)
 
 
-def with_full_texts(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the entries with their full texts; of long ones the pool has only a passage (SEARCH-8).
+def with_stored_parts(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
+    """Return the entries with their tags, which the pool leaves out, and in full where it has a passage (SEARCH-8).
 
-    An entry that has been deleted since, or can't be read, keeps its passage.
+    An entry that has been deleted since, or can't be read, keeps its passage, and has no tags.
     """
-    cut = [item.id for item in ranked if len(item.entry["record"]["text"]) == READ_CHARACTERS]
-    # In a resumed run, texts found before are read once more.
-    missing = [name for name in cut if name not in run.long_texts]
-    texts = run.long_texts | {record.id: record.text for record in _read(missing, run)}
-    return [_with_text(item, texts[item.id]) if item.id in texts else item for item in ranked]
+    cut = {item.id for item in ranked if len(item.entry["record"]["text"]) == READ_CHARACTERS}
+    # In a resumed run, what was found before is read once more.
+    missing = [item.id for item in ranked if item.id not in run.tags or item.id in cut - run.long_texts.keys()]
+    read = _read(missing, run)
+    texts = run.long_texts | {record.id: record.text for record in read if record.id in cut}
+    tags = run.tags | {record.id: record.tags for record in read}
+    return [_with_parts(item, texts.get(item.id), tags.get(item.id, ())) for item in ranked]
 
 
-def _with_text(item: RankedEntry, text: str) -> RankedEntry:
-    return replace(item, entry={**item.entry, "record": {**item.entry["record"], "text": text}})
+def _with_parts(item: RankedEntry, text: str | None, tags: Sequence[str]) -> RankedEntry:
+    parts = {"tags": list(tags)} | ({} if text is None else {"text": text})
+    return replace(item, entry={**item.entry, "record": {**item.entry["record"], **parts}})
 
 
 def _read(ids: Sequence[str], run: RunContext) -> Sequence[Record]:

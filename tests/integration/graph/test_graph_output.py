@@ -59,6 +59,17 @@ def test_the_result_is_valid_and_bounded(world, question, most):
     assert "trace" not in result.metadata
 
 
+@pytest.mark.parametrize("question", [*QUESTIONS, "What is Oda allergic to?"])
+def test_a_fact_tells_whose_it_is_and_its_tags(world, question):
+    """Proves: LOOP-10 (a caller reads them as in a hit of a search, without a second read)."""
+    facts = retrieve(valley_request(question, max_facts=30), store=world).facts
+    assert facts
+    for fact in facts:
+        known = BY_ID[fact.id]
+        assert (fact.user_id, fact.conversation_id) == (known.get("user_id"), known.get("conversation_id"))
+        assert fact.tags == tuple(known.get("tags", ()))
+
+
 def test_the_best_fact_comes_first(world):
     """Proves: RANK-3, LOOP-10 (the asked fact, and what its owner question needs, are found)."""
     assert retrieve(valley_request(DIRECT), store=world).facts[0].id in ("f-tallinn", "m1")

@@ -308,13 +308,13 @@ def settings_table(chosen: tuple[str, ...]) -> str:
 
 
 def shortened_result() -> str:
-    """The result of the README's request, without nulls, all but one fact and some counters."""
+    """The result of the README's request, without empty fields, all but one fact and some counters."""
     namespace = run_examples(README)
     result: RetrieveResult = namespace["result"]
     namespace["store"].close()
     whole = result.model_dump(mode="json")
     counters = ("iterations", "new_facts_by_iteration", "uncovered", "queries_executed", "strategies_used")
-    whole["facts"] = [{key: value for key, value in whole["facts"][0].items() if value is not None}]
+    whole["facts"] = [{key: value for key, value in whole["facts"][0].items() if value not in (None, [])}]
     whole["metadata"] = {name: whole["metadata"][name] for name in counters}
     return f"```json\n{json.dumps(rounded(whole), indent=2, ensure_ascii=False)}\n```\n"
 
