@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,12 @@ class LogisticModel:
     def margin(self, features: Mapping[str, float]) -> float:
         """Return the log-odds above the threshold; positive = yes."""
         return self.intercept - self.threshold + sum(self.weights[name] * value for name, value in features.items())
+
+
+def log_odds(probability: float, least: float = 0.005) -> float:
+    """Return the natural log-odds of a probability that is first cut to [`least`, 1 - `least`]."""
+    cut = min(max(probability, least), 1.0 - least)
+    return math.log(cut / (1.0 - cut))
 
 
 @cache

@@ -55,6 +55,11 @@ def likely_answers(ranked: Sequence[RankedEntry], run: RunContext) -> frozenset[
     return frozenset(item.id for item, each in zip(best, read, strict=False) if each >= _LIKELY)
 
 
+def read_fact(item: RankedEntry, run: RunContext) -> float:
+    """Return the probability in [0,1] that a fact answers the question, as it is read; .5 if it can't be read."""
+    return _read([item.entry], run)[0]
+
+
 def read_facts(ranked: Sequence[RankedEntry], run: RunContext) -> list[float]:
     """Return the probability in [0,1] that each of the first three facts answers the question, up to a sure one.
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, told_by_words
+from recall_loop.nodes.steps.answer_reading import read_fact
+from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, may_tell, told_by_words
 from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_renewal_first
 from recall_loop.policy.evidence.later_statements import Matter
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -16,6 +17,7 @@ from recall_loop.policy.facts.corrections import question_terms
 from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.errors import StoreError
+from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.telemetry.logs import log_failure
 
 _log = logging.getLogger(__name__)
@@ -32,9 +34,9 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     moment = asked_moment(run.question, run.reference_time, datetime.now(UTC))
     try:
         rarity = _rarity(ranked, run)
-        holds_kind = partial(holds_asked_kind, run.question) if run.question.asked else None
-        ordered = order_corrections(ranked, found, run.question, moment, rarity, holds_kind)
-        return put_renewal_first(ordered, run.question, moment, _matter(run, rarity))
+        matter = _matter(run, rarity)
+        ordered = order_corrections(ranked, found, run.question, moment, matter)
+        return put_renewal_first(ordered, run.question, moment, matter)
     except StoreError as error:
         log_failure(_log, "corrections not looked for", error)
         return ranked
@@ -42,10 +44,14 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
 
 def _matter(run: RunContext, rarity: Rarity) -> Matter:
     question = run.question
-    holds_kind = partial(holds_asked_kind, question)
+    read = partial(read_fact, run=run)
     names = frozenset[str]() if told_by_words(question) else question.name_terms
     terms = question_terms(question.text)
-    return Matter(terms, asks_for_kind(question), run.is_evidence, holds_kind, rarity, names)
+
+    def holds_kind(entry: PoolEntry) -> bool:
+        return holds_asked_kind(question, entry) and may_tell(question, entry)
+
+    return Matter(terms, asks_for_kind(question), run.is_evidence, holds_kind, rarity, read, names)
 
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:

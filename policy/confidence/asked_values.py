@@ -74,13 +74,18 @@ def may_answer(
     kept = own
     if not several:
         told = telling_property(question, own)
-        kept = [item for item in told if all(tell(question, item.entry) for tell in _MAY_TELL)]
+        kept = [item for item in told if may_tell(question, item.entry)]
     if len(kept) < len(own):
         subject, left = _subject_of(question), {item.id for item in kept}
         missed = any(is_about(subject, item.entry) for item in own if item.id not in left)
     else:
         subject, missed = asked_of(question), bool(ranked) and ranked[0].id in of_another
     return [] if missed and subject and not any(is_about(subject, item.entry) for item in kept) else kept
+
+
+def may_tell(question: AnalysedQuestion, entry: PoolEntry) -> bool:
+    """Tell whether a record may by itself tell the amount, the place, the person, or which thing is asked for."""
+    return all(tell(question, entry) for tell in _MAY_TELL)
 
 
 def asks_for_kind(question: AnalysedQuestion) -> bool:

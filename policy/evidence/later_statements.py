@@ -27,7 +27,7 @@ from recall_loop.policy.facts.statement_similarity import common_words, same_mat
 from recall_loop.policy.facts.subjects import same_owner
 from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import Statement, read_statements
-from recall_loop.policy.logistic import shipped_model
+from recall_loop.policy.logistic import log_odds, shipped_model
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.folding import fold
@@ -59,6 +59,7 @@ class Matter:
         is_evidence: tells whether an entry may be evidence: what only asks the same again isn't.
         holds_kind: tells whether an entry has what that kind of question asks for.
         rarity: how rare a word is.
+        read: returns the probability in [0,1] that an entry answers the question, as the two are read together.
         names: the stems of its names, if it asks for no time, number or property: what shares nothing else with a
             statement tells something else of whoever has the name.
     """
@@ -68,6 +69,7 @@ class Matter:
     is_evidence: Callable[[PoolEntry], bool]
     holds_kind: Callable[[PoolEntry], bool]
     rarity: Rarity
+    read: Callable[[RankedEntry], float]
     names: frozenset[str] = frozenset()
 
 
@@ -103,7 +105,8 @@ def renewal_features(
         earlier = (each for each in ranked[1:RENEWAL_DEPTH] if _day(each) < _day(item))
         plain = is_of_plain_thing(_stems_of(older.statements), item, earlier, matter.terms)
         if common and not (plain or _is_about_another(older, newer, matter)):
-            yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter)}
+            read = {"read_later": log_odds(matter.read(item))}
+            yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter), **read}
 
 
 def _similarities(first: RankedEntry, later: RankedEntry) -> dict[str, float]:

@@ -138,7 +138,7 @@ def main() -> None:
     """Fit on the lives, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lives", type=Path, default=LIVES, help="folder of folders of lives")
-    parser.add_argument("--chance", type=float, default=0.3, help="least probability of a renewal, in (0,1)")
+    parser.add_argument("--chance", type=float, default=0.2, help="least probability of a renewal, in (0,1)")
     parser.add_argument("-o", "--output", type=Path, help="file of the weights")
     given = parser.parse_args()
     asked = [each for folder in sorted(given.lives.iterdir()) if folder.is_dir() for each in asked_questions(folder)]

@@ -66,6 +66,27 @@ def test_what_else_is_told_of_it_outdates_nothing(told: str, later: str, questio
 @pytest.mark.parametrize(
     ("told", "later", "question"),
     [
+        (
+            "Nora has taken up the violin. Hired from the school, £42 a term. Lesson is Tuesday with a Mr Hale.",
+            "Nora switched from violin lessons to drums with Gerald, school is fine with it",
+            "How much is the hire of Nora's violin?",
+        ),
+        (
+            "La matrícula la puedo hacer hasta el 30 de septiembre, en la web.",
+            "Al final cambié la optativa de la matrícula: dejo francés y cojo historia.",
+            "¿Hasta cuándo tengo plazo para la matrícula?",
+        ),
+    ],
+)
+def test_a_change_that_is_no_answer_outdates_no_answer(told: str, later: str, question: str) -> None:
+    """The change of something beside it was shown first. Proves: LIVE-4."""
+    first = recalled(question, told, later).facts[0]
+    assert first.text == told and first.superseded_by_hint is None
+
+
+@pytest.mark.parametrize(
+    ("told", "later", "question"),
+    [
         ("I have 3 cats.", "I now have 5 cats.", "How many cats do I have?"),
         ("Tomatoes grow in the back bed.", "The back bed has beans now.", "What grows in the back bed?"),
         ("My office is room 12.", "My office now has number 15.", "What number is my office?"),
