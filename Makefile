@@ -91,7 +91,7 @@ confidence: setup  ## Fit confidence and the relevance of facts on the runs of `
 
 corrections: setup  ## Fit what tells a correction or a renewal from another statement, on ../shared/data/train and lives
 	$(PYTHON) benchmarks/weights/corrections/fit_corrections.py -o policy/facts/correction_weights.json $(CORRECTIONS)
-	$(PYTHON) benchmarks/weights/corrections/fit_renewals.py -o policy/evidence/renewal_weights.json
+	$(PYTHON) benchmarks/weights/corrections/fit_renewals.py -o policy/evidence/changes/renewal_weights.json
 
 tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o FILE' (docs/tuning.md)
 	$(PYTHON) -m pip install -q torch onnx

@@ -10,8 +10,9 @@ from functools import partial
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.answer_reading import read_fact
 from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, may_tell, told_by_words
-from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections, put_renewal_first
-from recall_loop.policy.evidence.later_statements import Matter
+from recall_loop.policy.evidence.changes.correcting import older_terms, order_corrections
+from recall_loop.policy.evidence.changes.matter import Matter, asked_moment
+from recall_loop.policy.evidence.changes.renewals import put_renewal_first
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.corrections import question_terms
 from recall_loop.policy.facts.rarity import Rarity

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from recall_loop.policy.evidence.correcting import CLOSE
+from recall_loop.policy.evidence.changes.correcting import CLOSE
 from recall_loop.policy.facts.corrections import (
     both_state,
     comparable_pairs,

@@ -1,4 +1,4 @@
-"""Fit what tells that a later message renews the best one found (`policy/evidence/renewal_weights.json`, LIVE-4).
+"""Fit what tells that a later message renews the best one found (LIVE-4): `renewal_weights.json` of `evidence/changes`.
 
     python benchmarks/weights/corrections/fit_renewals.py [--lives DIR] [-o FILE]
 
@@ -24,8 +24,8 @@ from sklearn.linear_model import LogisticRegression
 
 from recall_loop import Memory, MemoryStore
 from recall_loop.nodes.steps import corrected_facts
-from recall_loop.policy.evidence.correcting import AskedMoment
-from recall_loop.policy.evidence.later_statements import Matter, renewal_features
+from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
+from recall_loop.policy.evidence.changes.renewals import renewal_features
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.question import AnalysedQuestion
 

@@ -9,32 +9,25 @@ then is not out of date. What somebody else said after a correction and merely c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 
-from recall_loop.policy.evidence.later_statements import LaterStatements, Matter, find_renewal, renewal_terms
+from recall_loop.policy.evidence.changes.later_statements import LaterStatements
+from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
+from recall_loop.policy.evidence.changes.older_first import CORRECTED_DEPTH, older_first
+from recall_loop.policy.evidence.changes.placing import raised
+from recall_loop.policy.evidence.changes.renewals import renewal_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
-from recall_loop.policy.facts.corrections import (
-    Correction,
-    may_correct,
-    question_terms,
-    relevant_statements,
-    speaker_key,
-)
+from recall_loop.policy.facts.corrections import Correction, question_terms, relevant_statements, speaker_key
 from recall_loop.policy.facts.supersession import said_before
-from recall_loop.policy.facts.wording import asks_about_past, is_in_past_tense, past_words
+from recall_loop.policy.facts.wording import past_words
 from recall_loop.policy.logistic import log_odds
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.state.types import ContentType, Role, is_to_come
-from recall_loop.text.time.time_expressions import TimeExpression
-from recall_loop.text.words.tokens import words
 
-CORRECTED_DEPTH = 10
-"""How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 # What takes a first place answers the question no less likely than not, or not so much less likely than what had it, in
@@ -42,40 +35,7 @@ CLOSE = 0.7
 # out one of 18 right corrections and seven of 16 wrong ones.
 _EVEN, _FAR_LIKELIER = 0.5, 3.4
 _REPEATED = "it only says again what was corrected later"
-_PERIODS = ("year", "month", "range")
-_YEAR = timedelta(days=365)
 _KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
-
-
-@dataclass(frozen=True)
-class AskedMoment:
-    """Whether a question is about the past, and the end of the time that it names, if it names a past one.
-
-    `now` is the clock's time: what is dated later than that by more than a day corrects nothing (GUARD-5).
-    """
-
-    past: bool
-    until: datetime | None
-    now: datetime
-
-
-def asked_moment(question: AnalysedQuestion, reference: datetime, now: datetime) -> AskedMoment:
-    """Return which moment a question asks about; `reference` is its now, `now` the clock's."""
-    past = asks_about_past(question.text)
-    told = past or is_in_past_tense(question.text)
-    any_time = question.asks_only_about_times  # "what did I do on Thursday?"
-    known = (time for time in question.event_times if any_time or time.kind in _PERIODS)
-    times = [time for time in known if time.end <= reference]
-    ends = [time.end for time in times if told or not _is_rather_to_come(time, reference)]
-    return AskedMoment(past, max(ends, default=None), now)
-
-
-def _is_rather_to_come(time: TimeExpression, reference: datetime) -> bool:
-    """Tell whether a month without a year is nearer ahead than behind: "where do we go in August?", asked in July."""
-    named = [word for word in words(time.text) if word != "in"]
-    if time.kind != "month" or len(named) != 1 or not named[0].isalpha():
-        return False
-    return time.start + _YEAR - reference < reference - time.end
 
 
 def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:
@@ -114,30 +74,11 @@ def order_corrections(
         holds_kind,
     )
     if moment.past:
-        return _older_first(ranked, everything, later, asked - past_words(question.text))
+        return older_first(ranked, everything, later, asked - past_words(question.text))
     found = _without_no_answer(ranked, everything, _corrections(ranked, everything, later), matter)
     repeats = _repeated(ranked, everything, found)
     found |= {name: (found[of][0], replace(found[of][1], reason=_REPEATED)) for name, of in repeats.items()}
     return _newer_first(ranked, everything, found, repeats) if found else list(ranked)
-
-
-def put_renewal_first(
-    ordered: list[RankedEntry], question: AnalysedQuestion, moment: AskedMoment, matter: Matter
-) -> list[RankedEntry]:
-    """Put what renews the first entry before it, where the question asks how things are now.
-
-    Args:
-        ordered: what `order_corrections` returned.
-        question: the question; one for a list has several answers, in any order.
-        moment: the moment that it asks about.
-        matter: what it is about.
-    """
-    if moment.past or moment.until is not None or question.listed is not None:
-        return ordered
-    latest = find_renewal(ordered, matter)
-    if latest is None:
-        return ordered
-    return [_raised(latest, ordered[0]), *(item for item in ordered if item.id != latest.id)]
 
 
 def _corrections(
@@ -226,7 +167,7 @@ def _newer_first(
         for name in (*(_chain(before, found) if before else ()), *_chain(item.id, found)):
             if name not in placed:
                 placed.add(name)
-                ordered.append(_marked(_raised(everything.get(name, item), item), found.get(name)))
+                ordered.append(_marked(raised(everything.get(name, item), item), found.get(name)))
     return ordered
 
 
@@ -253,70 +194,8 @@ def _chain(name: str, found: Mapping[str, tuple[str, Correction]]) -> list[str]:
     return chain[::-1]
 
 
-def _raised(item: RankedEntry, place: RankedEntry) -> RankedEntry:
-    """Return an entry that takes a better one's place."""
-    if item.id == place.id:
-        return item
-    similarity = max(item.entry["similarity"], place.entry["similarity"])
-    score = max(item.score, place.score)
-    near = place.near_duplicate and item.near_duplicate
-    entry: PoolEntry = {**item.entry, "similarity": similarity}
-    return replace(item, score=score, near_duplicate=near, entry=entry, own_similarity=item.similarity)
-
-
 def _marked(item: RankedEntry, by: tuple[str, Correction] | None) -> RankedEntry:
     if by is None:
         return item
     record = {**item.entry["record"], "superseded_by_hint": by[0], "superseded_reason": by[1].reason}
     return replace(item, entry={**item.entry, "record": record})
-
-
-def _older_first(
-    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: LaterStatements, asked: frozenset[str]
-) -> list[RankedEntry]:
-    """Return the entries with what was corrected above the correction, unmarked."""
-    before: dict[str, str] = {}
-    for place, item in enumerate(ranked[: 2 * CORRECTED_DEPTH]):
-        best = later.best(item, place) if item.id in everything else None
-        if best is not None:
-            before.setdefault(best[0], item.id)
-    if ranked and ranked[0].id not in {*before, *before.values()}:
-        before |= _earlier(ranked[:CORRECTED_DEPTH], everything, asked)
-    return _lifted(ranked, before, everything)
-
-
-def _earlier(
-    best: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], asked: frozenset[str]
-) -> dict[str, str]:
-    """Return what was probably so before, by the id of the first entry, where that one tells of a change.
-
-    A question about the past itself says that something else was so before, so that less evidence is needed.
-    """
-    known = [item for item in best if item.id in everything]
-    newest = relevant_statements(first_person_text(known[0].entry["record"]), asked) if known else ()
-    if not any(statement.marks for statement in newest):
-        return {}
-    matter = asked.union(*(statement.terms for statement in newest))
-    newer = known[0].entry["record"]
-    for item in known[1:]:
-        record = item.entry["record"]
-        told = relevant_statements(first_person_text(record), asked)
-        if may_correct(record, newer) and any(statement.terms & matter for statement in told):
-            return {known[0].id: item.id}
-    return {}
-
-
-def _lifted(
-    ranked: Sequence[RankedEntry], before: Mapping[str, str], everything: Mapping[str, RankedEntry]
-) -> list[RankedEntry]:
-    ordered: list[RankedEntry] = []
-    placed: set[str] = set()
-    for item in ranked:
-        older = before.get(item.id)
-        if older is not None and older not in placed and item.id not in placed:
-            placed.add(older)
-            ordered.append(_raised(everything[older], item))
-        if item.id not in placed:
-            placed.add(item.id)
-            ordered.append(item)
-    return ordered

@@ -1,76 +1,54 @@
-"""Later statements that may correct or renew one, by the same speaker or somebody else (LIVE-4)."""
+"""Renewals: how something is now, said later than the best message and without a sign that it changed (LIVE-4)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 
+from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
+from recall_loop.policy.evidence.changes.placing import raised
+from recall_loop.policy.evidence.changes.plain_things import is_of_plain_thing, statements_of, stems_of
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.change_words import shared_words
-from recall_loop.policy.facts.corrections import (
-    ASKED_VALUE,
-    LONGEST_NEWER,
-    Correction,
-    has_no_end,
-    has_unasked_subject,
-    may_be_correction,
-    relevant_statements,
-    speaker_key,
-    surest_correction,
-)
-from recall_loop.policy.facts.corrections_by_others import correction_by_another, same_conversation
-from recall_loop.policy.facts.rarity import Rarity
+from recall_loop.policy.facts.corrections import ASKED_VALUE, LONGEST_NEWER, has_unasked_subject, speaker_key
 from recall_loop.policy.facts.statement_similarity import common_words, same_matter
 from recall_loop.policy.facts.subjects import same_owner
-from recall_loop.policy.facts.supersession import said_at
-from recall_loop.policy.facts.wording import Statement, read_statements
+from recall_loop.policy.facts.wording import Statement
 from recall_loop.policy.logistic import log_odds, shipped_model
-from recall_loop.state.run.state_entries import PoolEntry
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.tokens import stems, text_language, words
 
-LIKELY_DEPTH = 2
-"""How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
 RENEWAL_DEPTH = 10
 """Among how many of the best entries one is looked for that renews the first one."""
 RENEWAL_WEIGHTS = "renewal_weights.json"
 _MAX_SHARED = 4.0
 # Share of the longer statement's words, in the same order, from which two read alike.
 _ALIKE = 0.6
-# From so many common words a statement about the plain thing is told from one about a kind of it.
-_SEVERAL = 2
 # Whose something is: "my sister's dentist", "el dentista de Ana".
 _OWNED = re.compile(
     r"(?P<owner>\w+)['’]s (?P<thing>\w+)|(?P<thing_of>\w+) (?:von|van|de|da|do|di|del|du) (?P<owner_of>[A-ZÀ-Þ]\w+)"
 )
 
 
-@dataclass(frozen=True)
-class Matter:
-    """What a question is about, as far as it decides which of two statements holds now.
+def put_renewal_first(
+    ordered: list[RankedEntry], question: AnalysedQuestion, moment: AskedMoment, matter: Matter
+) -> list[RankedEntry]:
+    """Put what renews the first entry before it, where the question asks how things are now.
 
-    Attributes:
-        terms: its content words (`question_terms`).
-        asks_kind: whether it asks for a kind of answer: a time, a number, a name, a property.
-        is_evidence: tells whether an entry may be evidence: what only asks the same again isn't.
-        holds_kind: tells whether an entry has what that kind of question asks for.
-        rarity: how rare a word is.
-        read: returns the probability in [0,1] that an entry answers the question, as the two are read together.
-        names: the stems of its names, if it asks for no time, number or property: what shares nothing else with a
-            statement tells something else of whoever has the name.
+    Args:
+        ordered: what `order_corrections` returned.
+        question: the question; one for a list has several answers, in any order.
+        moment: the moment that it asks about.
+        matter: what it is about.
     """
-
-    terms: frozenset[str]
-    asks_kind: bool
-    is_evidence: Callable[[PoolEntry], bool]
-    holds_kind: Callable[[PoolEntry], bool]
-    rarity: Rarity
-    read: Callable[[RankedEntry], float]
-    names: frozenset[str] = frozenset()
+    if moment.past or moment.until is not None or question.listed is not None:
+        return ordered
+    latest = find_renewal(ordered, matter)
+    if latest is None:
+        return ordered
+    return [raised(latest, ordered[0]), *(item for item in ordered if item.id != latest.id)]
 
 
 def find_renewal(ranked: Sequence[RankedEntry], matter: Matter) -> RankedEntry | None:
@@ -80,7 +58,7 @@ def find_renewal(ranked: Sequence[RankedEntry], matter: Matter) -> RankedEntry |
     regression decides (`benchmarks/weights/corrections/fit_renewals.py`). Of other kinds than messages a document isn't
     renewed by what somebody says, and facts have ends of their own.
     """
-    model = shipped_model("recall_loop.policy.evidence", RENEWAL_WEIGHTS)
+    model = shipped_model("recall_loop.policy.evidence.changes", RENEWAL_WEIGHTS)
     rated = [(model.margin(features), -at, item) for at, item, features in renewal_features(ranked, matter)]
     margin, _, best = max(rated, key=lambda each: each[:2], default=(0.0, 0, None))
     return best if margin > 0.0 else None
@@ -103,10 +81,16 @@ def renewal_features(
         newer = older.followed_by(item, matter)
         common = (_shared(older, newer, matter) | (matter.terms & (newer.words | newer.topics))) - matter.names
         earlier = (each for each in ranked[1:RENEWAL_DEPTH] if _day(each) < _day(item))
-        plain = is_of_plain_thing(_stems_of(older.statements), item, earlier, matter.terms)
+        plain = is_of_plain_thing(stems_of(older.statements), item, earlier, matter.terms)
         if common and not (plain or _is_about_another(older, newer, matter)):
             read = {"read_later": log_odds(matter.read(item))}
             yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter), **read}
+
+
+def renewal_terms(ranked: Sequence[RankedEntry]) -> frozenset[str]:
+    """Return the words of the best messages that their renewals may share; their rarity is needed."""
+    messages = (item for item in ranked[:RENEWAL_DEPTH] if item.kind == ContentType.MESSAGE)
+    return frozenset[str]().union(*(_Contents(item).words for item in messages))
 
 
 def _similarities(first: RankedEntry, later: RankedEntry) -> dict[str, float]:
@@ -131,39 +115,12 @@ def _contents(older: _Contents, newer: _Contents, matter: Matter) -> dict[str, f
     }
 
 
-def is_of_plain_thing(
-    older: frozenset[str], newer: RankedEntry, earlier: Iterable[RankedEntry], asked: frozenset[str]
-) -> bool:
-    """Tell whether a later text is about the plain thing, and an older one about a kind of it that is asked for.
-
-    It is if another earlier text has all the asked words that both have, and not those that only the older one has:
-    "the guest wifi password is A", "our wifi, password B", "I changed the wifi password".
-    """
-    told = older & asked
-    shared = told & _stems_of(_read(newer))
-    if len(shared) < _SEVERAL or shared == told:
-        return False
-    return any(_stems_of(_read(item)) & told == shared and _has_value(_read(item)) for item in earlier)
-
-
-def _has_value(statements: Iterable[Statement]) -> bool:
-    return any(each.numbers or each.names for each in statements)
-
-
-def _stems_of(statements: Iterable[Statement]) -> frozenset[str]:
-    return frozenset[str]().union(*(each.stems for each in statements))
-
-
-def _read(item: RankedEntry) -> Sequence[Statement]:
-    return read_statements(item.entry["record"]["text"][:LONGEST_NEWER])
-
-
 class _Contents:
     """The words, topics and numbers of statements of an entry, and the entry reduced to these."""
 
     def __init__(self, item: RankedEntry, statements: Sequence[Statement] | None = None) -> None:
         self.entry = item.entry
-        self.statements = _read(item) if statements is None else statements
+        self.statements = statements_of(item) if statements is None else statements
         if statements is not None:
             text = " ".join(each.text for each in statements)
             self.entry = {**item.entry, "record": {**item.entry["record"], "text": text}, "window": text}
@@ -176,7 +133,7 @@ class _Contents:
 
         These are the statements that share a word with this one or the question, and those right behind them.
         """
-        known, told = self.words | self.topics | matter.terms, _read(item)
+        known, told = self.words | self.topics | matter.terms, statements_of(item)
         near = [not known.isdisjoint(each.terms | each.topics) for each in told]
         return _Contents(item, [each for at, each in enumerate(told) if any(near[max(at - 1, 0) : at + 1])])
 
@@ -244,12 +201,6 @@ def _count_asked(contents: _Contents, matter: Matter) -> int:
     return len((contents.words | contents.topics) & matter.terms)
 
 
-def renewal_terms(ranked: Sequence[RankedEntry]) -> frozenset[str]:
-    """Return the words of the best messages that their renewals may share; their rarity is needed."""
-    messages = (item for item in ranked[:RENEWAL_DEPTH] if item.kind == ContentType.MESSAGE)
-    return frozenset[str]().union(*(_Contents(item).words for item in messages))
-
-
 def _may_follow(item: RankedEntry, first: RankedEntry) -> bool:
     record, before = item.entry["record"], first.entry["record"]
     outdated = record.get("superseded_by_hint") or record.get("superseded_by")
@@ -260,72 +211,3 @@ def _may_follow(item: RankedEntry, first: RankedEntry) -> bool:
 
 def _day(item: RankedEntry) -> str:
     return (item.entry["record"].get("created_at") or "")[:10]
-
-
-class LaterStatements:
-    """What may correct something, by speaker: what the same speaker said later, or else somebody else.
-
-    Somebody else is only heard within the conversation, and where the same speaker corrects nothing. What only says how
-    something is now corrects nothing that alone `holds_kind` of answer: "the brace is in now" no next appointment.
-    """
-
-    def __init__(
-        self,
-        items: Iterable[RankedEntry],
-        asked: frozenset[str],
-        rarity: Rarity,
-        holds_kind: Callable[[PoolEntry], bool] | None = None,
-    ) -> None:
-        self._asked, self._rarity, self._holds_kind = asked, rarity, holds_kind
-        self._said: dict[tuple[object, ...], list[tuple[tuple[datetime, int], RankedEntry]]] = {}
-        for item in items:
-            record = item.entry["record"]
-            if may_be_correction(record):
-                self._said.setdefault(speaker_key(record), []).append((said_at(record), item))
-
-    def best(self, item: RankedEntry, place: int) -> tuple[str, Correction] | None:
-        """Return the surest correction of the entry at a place; of equal ones the latest."""
-        record = item.entry["record"]
-        if not record.get("created_at") or not has_no_end(record):
-            return None
-        stated = relevant_statements(first_person_text(record), self._asked)
-        if not stated or (place >= LIKELY_DEPTH and not any(each.terms & self._asked for each in stated)):
-            return None
-        speaker = speaker_key(record)
-        own = self._surest(item, stated, self._said.get(speaker, ()), surest_correction)
-        if own is not None:
-            return own
-        others = [
-            (said, other)
-            for name, told in self._said.items()
-            for said, other in (told if name != speaker else ())
-            if same_conversation(record, other.entry["record"])
-        ]
-        return self._surest(item, stated, others, correction_by_another)
-
-    def _is_of_plain_thing(self, older: Sequence[Statement], newer: RankedEntry, moment: tuple[datetime, int]) -> bool:
-        earlier = (item for told in self._said.values() for said, item in told if said < moment)
-        return is_of_plain_thing(_stems_of(older), newer, earlier, self._asked)
-
-    def _lacks_kind(self, older: PoolEntry, newer: PoolEntry) -> bool:
-        return self._holds_kind is not None and self._holds_kind(older) and not self._holds_kind(newer)
-
-    def _surest(
-        self,
-        item: RankedEntry,
-        stated: Sequence[Statement],
-        told: Iterable[tuple[tuple[datetime, int], RankedEntry]],
-        correct: Callable[[Sequence[Statement], str, frozenset[str], Rarity], Correction | None],
-    ) -> tuple[str, Correction] | None:
-        moment = said_at(item.entry["record"])
-        sure: list[tuple[float, str, str, Correction]] = []
-        for said, other in told:
-            if moment < said:
-                newer = other.entry["record"]
-                correction = correct(stated, first_person_text(newer), self._asked, self._rarity)
-                if correction is None or self._is_of_plain_thing(stated, other, said):
-                    continue
-                if not (correction.only_now and self._lacks_kind(item.entry, other.entry)):
-                    sure.append((correction.margin, newer["created_at"], other.id, correction))
-        best = max(sure, key=lambda each: each[:3], default=None)
-        return None if best is None else (best[2], best[3])
