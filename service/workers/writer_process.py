@@ -19,7 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.state.errors import InvalidInputError, RecallError
+from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
@@ -98,9 +98,19 @@ def _keep_sweeping(store: MemoryStore, seconds: float, ended: threading.Event) -
             _log.exception("a sweep failed")
 
 
+def _load_models(store: MemoryStore) -> None:
+    """Embed a word with each model: one that is loaded then stays so; a remote one that fails may recover."""
+    from recall_loop.memory.store.embed.embedders import group_by_model, run_embedder
+
+    for model, _ in group_by_model(store.embedder, list(ContentType)):
+        try:
+            run_embedder(model, ["ready"], store.dimension)
+        except EmbedderError as error:
+            _log.error("texts can't be embedded: %s", error)
+
+
 def main() -> int:
     """Own the store that the environment names, until standard input ends."""
-    from recall_loop.memory.store.embed.embedders import group_by_model, run_embedder
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
     from recall_loop.telemetry.logs import start_logging
@@ -113,8 +123,7 @@ def main() -> int:
         if settings.store_path is None:
             raise InvalidInputError("store_path", None, "a folder")
         with MemoryStore.from_settings(settings) as store:
-            for model, _ in group_by_model(store.embedder, list(ContentType)):
-                run_embedder(model, ["ready"], store.dimension)
+            _load_models(store)
             owner = WriterProcess(store, Path(sys.argv[1]))
             ended = threading.Event()
             sweeper = threading.Thread(target=_keep_sweeping, args=(store, settings.sweep_seconds, ended))

@@ -19,7 +19,9 @@ import pytest
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
 from tests.chroma_server import ChromaProcess
+from tests.llm_endpoint import ChatEndpoint
 from tests.service_server import ServiceProcess
 from tests.waiting import wait_until
 
@@ -118,6 +120,35 @@ def test_sigterm_ends_workers_whose_owner_is_still_opening_the_store(tmp_path: P
         chroma.kill()
     said = (tmp_path / "serve.log").read_text(encoding="utf-8")
     assert "Started parent process" not in said and "Traceback" not in said
+
+
+def test_workers_start_and_answer_while_their_embedder_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner ended with the embedder's error, and the service with it. Proves: OPS-1, SEARCH-9."""
+    folder, chroma = tmp_path / "store", ChromaProcess(tmp_path / "chroma")
+    chroma.start()
+    try:
+        with ChatEndpoint(lambda _: {}) as server:
+            given = {
+                "EMBEDDER": "openai",
+                "OPENAI_MODEL": "small",
+                "OPENAI_BASE_URL": server.url,
+                "CHROMA_URL": chroma.url,
+                "STORE_PATH": str(folder),
+            }
+            for name, value in given.items():
+                monkeypatch.setenv(f"RECALL_LOOP_{name}", value)
+            with MemoryStore.from_settings(Settings.from_env()) as store:
+                store.upsert([{"id": "owner", "kind": "fact", "text": "The granary belongs to Pelle Lund."}])
+        served = ServiceProcess(["--store", str(folder), "--chroma-url", chroma.url, "--workers", "2"], tmp_path)
+        try:
+            ready = served.ready()
+            found = httpx.post(f"{served.url}{PATH}", json=QUESTION, timeout=120, verify=False).json()
+        finally:
+            served.end(signal.SIGKILL)
+    finally:
+        chroma.kill()
+    assert ready["status"] == "degraded" and "texts can't be embedded" in ready["reasons"][0]
+    assert found["degraded"] and [fact["id"] for fact in found["facts"]] == ["owner"]
 
 
 class Workers:
