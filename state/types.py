@@ -232,6 +232,7 @@ UnitFloat = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), _NO_BOO
 AgeDays = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False), _NO_BOOLEAN]
 
 DEFAULT_OPENAI_MODEL = "text-embedding-3-small"
+DEFAULT_OPENAI_TIMEOUT = 10.0
 EMBEDDER_NAMES = (
     "one of minilm, minilm-plain, multilingual, openai, onnx:FOLDER, or provider:model such as"
     " openai:text-embedding-3-small"

@@ -19,6 +19,7 @@ from recall_loop.state.scope import RetentionRule
 from recall_loop.state.settings.setting_errors import setting_error, setting_variable
 from recall_loop.state.types import (
     DEFAULT_OPENAI_MODEL,
+    DEFAULT_OPENAI_TIMEOUT,
     ConfidenceLabel,
     DeadlineSeconds,
     EmbedderName,
@@ -106,6 +107,9 @@ class Settings(BaseSettings):
     openai_model: str = Field(DEFAULT_OPENAI_MODEL, description="Embedding model of the API.")
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
     openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)
+    openai_timeout_seconds: FiniteFloat = Field(
+        DEFAULT_OPENAI_TIMEOUT, gt=0, le=3600, description="Maximum seconds of one request for vectors of queries."
+    )
 
     max_facts: MaxFacts = Field(30, description="Maximum facts to return.")
     max_iterations: MaxIterations = Field(10, description="Maximum search iterations.")

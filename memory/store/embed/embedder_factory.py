@@ -14,7 +14,7 @@ from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.embed.multilingual import MultilingualEmbedder
 from recall_loop.memory.store.embed.onnx_folder import OnnxEmbedder
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.types import DEFAULT_OPENAI_MODEL, EMBEDDER_NAMES, validate_embedder_name
+from recall_loop.state.types import DEFAULT_OPENAI_MODEL, DEFAULT_OPENAI_TIMEOUT, EMBEDDER_NAMES, validate_embedder_name
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -38,7 +38,8 @@ def make_embedder(settings: Settings | None = None) -> Embedder:
         if name != "minilm":
             raise InvalidInputError("minilm_weights", weights, f"no value together with embedder={name}")
         return MiniLmEmbedder(Path(weights))
-    return _named_embedder(name, settings.openai_model, settings.openai_base_url, settings.openai_api_key)
+    given = (settings.openai_model, settings.openai_base_url, settings.openai_api_key, settings.openai_timeout_seconds)
+    return _named_embedder(name, *given)
 
 
 def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | None = None) -> Embedder:
@@ -69,7 +70,11 @@ def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | 
 
 
 def _named_embedder(
-    name: str, openai_model: str = DEFAULT_OPENAI_MODEL, openai_url: str | None = None, openai_key: str | None = None
+    name: str,
+    openai_model: str = DEFAULT_OPENAI_MODEL,
+    openai_url: str | None = None,
+    openai_key: str | None = None,
+    openai_timeout: float = DEFAULT_OPENAI_TIMEOUT,
 ) -> Embedder:
     if name == "minilm":
         return MiniLmEmbedder()
@@ -81,7 +86,7 @@ def _named_embedder(
         return OnnxEmbedder(Path(name.removeprefix(ONNX_PREFIX)).expanduser())
     provider, _, model = name.partition(":")
     if provider == OPENAI:
-        return OpenAIEmbedder(model or openai_model, openai_url, openai_key)
+        return OpenAIEmbedder(model or openai_model, openai_url, openai_key, query_seconds=openai_timeout)
     from langchain.embeddings import init_embeddings
 
     return LangChainEmbedder(make_by_provider("embedder", name, partial(init_embeddings, name)))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
 from recall_loop.memory.store.embed.embedders import FloatMatrix, embedder_errors, validate_vectors
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.types import DEFAULT_OPENAI_TIMEOUT
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
+    from langchain_openai import OpenAIEmbeddings
 
 # Attributes in which LangChain's classes keep the name of their model.
 _NAMES = ("model", "model_name", "model_id", "deployment", "repo_id")
@@ -112,6 +114,8 @@ class OpenAIEmbedder(LangChainEmbedder):
         api_key: key of the endpoint; absent = for OpenAI's address that of `OPENAI_API_KEY`, for another none.
         dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
             embedding one word when first needed.
+        query_seconds: maximum of one request for vectors of queries, which is tried up to three times: somebody waits
+            for them. What is stored has the ten minutes of OpenAI's own client.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class OpenAIEmbedder(LangChainEmbedder):
         base_url: str | None = None,
         api_key: str | None = None,
         dimension: int | None = None,
+        query_seconds: float = DEFAULT_OPENAI_TIMEOUT,
     ) -> None:
         if not model.strip():
             raise InvalidInputError("openai_model", model, "the name of an embedding model")
@@ -127,9 +132,14 @@ class OpenAIEmbedder(LangChainEmbedder):
         self.fingerprint = self._shown = f"openai:{model}" + (f":{dimension}" if dimension else "")
         self._base_url, self._api_key = base_url, api_key
         self._asked = self._dimension = dimension
+        self._query_seconds = query_seconds
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors. Raises `EmbedderError` when the endpoint fails, or doesn't answer in time."""
+        return self._embed(texts, lambda _, given: self._client.embed_documents(given, timeout=self._query_seconds))
 
     @cached_property
-    def _client(self) -> Embeddings:
+    def _client(self) -> OpenAIEmbeddings:
         from langchain_openai import OpenAIEmbeddings
 
         foreign = is_foreign(self._base_url)

@@ -13,6 +13,7 @@ from recall_loop import Memory, RecallLoopRetriever
 from recall_loop.graph.batch.batch_run import stream_batch
 from recall_loop.graph.run import aretrieve, retrieve
 from recall_loop.memory.search.engine import search, search_many
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.state.errors import EmbedderError
@@ -69,6 +70,19 @@ class Endpoint:
 def remote() -> Iterator[Endpoint]:
     with ChatEndpoint(lambda _: {}) as server, filled_store(embeddings_at(server.url)) as store:
         yield Endpoint(store, server)
+
+
+def test_queries_wait_for_a_hanging_endpoint_no_longer_than_the_settings_say() -> None:
+    """OpenAI's client waits ten minutes, three times. What is stored keeps its time. Proves: SEARCH-9."""
+    with ChatEndpoint(lambda _: {}) as server:
+        settings = Settings(embedder="openai", openai_base_url=server.url, openai_timeout_seconds=0.2)
+        with MemoryStore.in_memory(embedder=make_embedder(settings)) as store:
+            store.upsert([{"id": "owner", "kind": "fact", "text": "The granary belongs to Pelle Lund."}])
+            server.embeds = Behaviour.HANGS
+            found = search(store, "Who owns the granary?", scope=Scope())
+            waited = [asked for asked in server.embedded if "granary" in str(asked)]
+    assert found.degraded_reason == f"{ALONE}openai:text-embedding-3-small: texts can't be embedded: no reply in time"
+    assert [hit.record.id for hit in found.hits] == ["owner"] and len(waited) == 4
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
