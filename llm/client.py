@@ -92,6 +92,7 @@ class ChatClient:
         cache_entries: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._given = model  # kept alive: clients are found again by its id
         model = without_own_retries(model)
         self.name = model_name(model)
         named = endpoint_name(model)
