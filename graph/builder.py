@@ -7,7 +7,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
@@ -17,6 +16,7 @@ from typing_extensions import TypedDict
 from recall_loop.graph.nesting.parent_keys import KeyNames, ParentKeys
 from recall_loop.graph.nesting.parent_messages import MESSAGES
 from recall_loop.graph.traced_graph import TracedGraph
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.evaluate_progress import evaluate_progress
 from recall_loop.nodes.execute_tool import execute_tool
@@ -126,7 +126,7 @@ OUTPUTS = ("message", "state")
 
 def build_graph(
     store: MemoryStore | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
     settings: Settings | None = None,
     checkpointer: Checkpointer = None,
     output: Literal["message", "state"] | None = None,
@@ -141,8 +141,9 @@ def build_graph(
     Args:
         store: the memory to search; None = `Context.store_path` or `Settings.store_path`, opened for reading at the
             first run. Until the settings' store exists, nothing is found.
-        llm: any LangChain chat model, or its name as in `Settings.llm_model` ("provider:model"), which plans, judges
-            and answers; None = `Context.llm_model` or `Settings.llm_model`; everything works without one.
+        llm: any LangChain chat model, also with fallbacks or bound arguments, or its name as in `Settings.llm_model`
+            ("provider:model"), which plans, judges and answers; None = `Context.llm_model` or `Settings.llm_model`;
+            everything works without one.
         settings: None = read from the environment now.
         checkpointer: as in LangGraph's `compile`; leave it out for a subgraph or the dev server.
         output: "message" = the result's keys and one appended message with the cited context; "state" = the

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.graph.run import check_searched, retrieve
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.adapters.tool_queries import ScopeProvider, make_memory_tool
 from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
 from recall_loop.memory.store.files.store_place import check_store
@@ -44,7 +44,7 @@ def retrieve_tool(
     scope: ScopeProvider | None = None,
     *,
     settings: Settings | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
 ) -> BaseTool:
     """Return the loop as a tool, sync and async; scope, settings and model are fixed here, not by the caller.
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.intake.conversations.conversation import (
     CONVERSATION_ROLES,
     ConversationOwner,
@@ -58,7 +58,7 @@ class _RememberOptions(BaseModel):
 
 def remember(
     store: MemoryStore | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
     settings: Settings | None = None,
     *,
     facts: bool = False,

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from recall_loop.graph.run import aretrieve, check_searched, retrieve
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.files.store_place import check_store
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.errors import UnsupportedOptionError, invalid_input_from, validate_model
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -83,14 +83,14 @@ class RecallLoopRetriever(BaseRetriever):
     conversation_id: str | None = None
     scope: ScopeMode = ScopeMode.LOCAL
     settings: Settings | None = Field(None, repr=False)
-    llm: BaseChatModel | str | None = Field(None, repr=False)
+    llm: ChatModel | str | None = Field(None, repr=False)
     _scope: Scope = PrivateAttr()
 
     def __init__(self, store: MemoryStore, **fields: Any) -> None:
         given = fields.get("params")
         if isinstance(given, Mapping):
             fields["params"] = validate_model(SearchParams, given, "params")
-        check_store(store)
+        check_bindings(store, fields.get("llm"))
         values: dict[str, Any] = {"store": store, **fields}
         try:
             super().__init__(**values)

@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from recall_loop.graph.builder import build_graph
 from recall_loop.graph.request_parsing import RequestInput, parse_request
 from recall_loop.graph.traced_graph import TracedGraph
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_holder import RunInputs
 from recall_loop.state.context import Context
@@ -43,7 +43,7 @@ def retrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
     user_id: str | None = None,
     agent_id: str | None = None,
     conversation_id: str | None = None,
@@ -54,8 +54,8 @@ def retrieve(
     `request` is a question, a mapping of `RetrieveRequest` fields, whose messages may also be LangChain's, or a
     `RetrieveRequest`. Without a store, the context's or the settings' path is opened for reading; if the settings' path
     holds no store yet, nothing is found, and `warnings` name the path. Without settings, those of the current
-    environment apply. `llm` is any LangChain chat model, or its name as "provider:model"; None = that of the context or
-    the settings, if any.
+    environment apply. `llm` is any LangChain chat model, also with fallbacks or bound arguments, or its name as
+    "provider:model"; None = that of the context or the settings, if any.
 
     `user_id`, `agent_id`, `conversation_id` and `tenant` limit the search, as the request's fields of these names do.
 
@@ -80,7 +80,7 @@ async def aretrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
     user_id: str | None = None,
     agent_id: str | None = None,
     conversation_id: str | None = None,
@@ -119,7 +119,7 @@ def stream_retrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
     user_id: str | None = None,
     agent_id: str | None = None,
     conversation_id: str | None = None,

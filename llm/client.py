@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -15,6 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.circuit_breaker import EndpointHealth, Limits, Usage, shared_endpoint_health
+from recall_loop.llm.endpoint.failures import DETAIL_CHARACTERS, Failure
 from recall_loop.llm.endpoint.providers import (
     NO_KEY,
     OPENAI,
@@ -25,6 +28,7 @@ from recall_loop.llm.endpoint.providers import (
     settings_for_model,
     without_own_retries,
 )
+from recall_loop.llm.endpoint.wrapped_models import BoundModel, ChatModel, bound_models
 from recall_loop.llm.structured.ask_budget import CallPolicy
 from recall_loop.llm.structured.llm_tracing import CallObserver
 from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name, reply_schema
@@ -68,11 +72,13 @@ class ReplyCache:
 
 
 T = TypeVar("T", bound=BaseModel)
+_BETWEEN = "; "
+_log = logging.getLogger(__name__)
 _anonymous = itertools.count(1)
 
 
 class ChatClient:
-    """Asks one model for structured output. Safe for several threads at once.
+    """Asks a model, and where it fails its fallbacks in turn, for structured output. Safe for several threads at once.
 
     Clients whose models have the same class, base URL, name and key share what is known of that endpoint (which output
     method works, whether it is left alone after a fault). A model without those shares with none.
@@ -82,7 +88,7 @@ class ChatClient:
 
     def __init__(
         self,
-        model: BaseChatModel,
+        model: ChatModel,
         *,
         timeout_seconds: float = 30.0,
         reply_tokens: int = 800,
@@ -93,18 +99,12 @@ class ChatClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._given = model  # kept alive: clients are found again by its id
-        model = without_own_retries(model)
-        self.name = model_name(model)
-        named = endpoint_name(model)
-        self.endpoint = named or f"{self.name}#{next(_anonymous)}"
+        policy = CallPolicy(timeout_seconds, reply_tokens, retries, backoff_seconds, cooldown_seconds, clock)
+        bound = [replace(one, model=without_own_retries(one.model)) for one in bound_models(model)]
+        self._connections = [_connection(one, policy) for one in bound]
+        self.name = " or ".join(dict.fromkeys(one.observer.name for one in self._connections))
+        self.endpoint = " or ".join(endpoint_name(one) or f"{model_name(one)}#{next(_anonymous)}" for one in bound)
         self._cache = ReplyCache(cache_entries)
-        self._connection = ModelConnection(
-            model,
-            OutputMethods(model),
-            shared_endpoint_health(named) if named else EndpointHealth(),
-            CallObserver(model),
-            CallPolicy(timeout_seconds, reply_tokens, retries, backoff_seconds, cooldown_seconds, clock),
-        )
 
     def ask(
         self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
@@ -120,10 +120,43 @@ class ChatClient:
             if on_text is not None:
                 on_text(cached.model_dump_json())
             return ChatReply(cached, None, Usage(), None, cached=True)
-        reply = FallbackChain(self._connection, prompt, schema, limits).run(on_text)
+        reply = self._ask_each(prompt, schema, limits, on_text)
         if key and reply.value is not None:
             self._cache.put(key, reply.value)
         return reply
+
+    def _ask_each(
+        self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None
+    ) -> ChatReply[T]:
+        """Return the first value that a model gives, else the failures of all, with what all of them used."""
+        used, attempts, failures = Usage(), tuple[tuple[str, str], ...](), list[tuple[str, Failure]]()
+        for connection in self._connections:
+            reply = FallbackChain(connection, prompt, schema, limits.less(used)).run(on_text)
+            used, attempts = used + reply.usage, attempts + reply.attempts
+            if reply.failure is None:
+                return replace(reply, usage=used, attempts=attempts)
+            name, reason = connection.observer.name, reply.failure.reason
+            failures.append((name, reply.failure))
+            # Of an endpoint that is left alone the log has told already.
+            if len(self._connections) > 1 and reply.attempts and not reason.is_own_limit:
+                _log.warning("language model failed: model %s, %s", name, reason.value, extra={"failure": reason.value})
+        return ChatReply(None, _joint_failure(failures), used, None, attempts)
+
+
+def _joint_failure(failures: list[tuple[str, Failure]]) -> Failure:
+    """Return the failure of an ask: the first one that isn't the caller's own limit, with a line of each model's."""
+    first = min((failure for _, failure in failures), key=lambda failure: failure.reason.is_own_limit)
+    if len(failures) == 1:
+        return first
+    room = DETAIL_CHARACTERS // len(failures) - len(_BETWEEN)
+    lines = [f"{failure.reason.value} ({name}): {failure.detail}"[:room] for name, failure in failures]
+    return Failure(first.reason, _BETWEEN.join(lines))
+
+
+def _connection(bound: BoundModel, policy: CallPolicy) -> ModelConnection:
+    named = endpoint_name(bound)
+    health = shared_endpoint_health(named) if named else EndpointHealth()
+    return ModelConnection(bound, OutputMethods(bound), health, CallObserver(bound), policy)
 
 
 def chat_model(settings: Settings) -> BaseChatModel:
@@ -189,13 +222,13 @@ def _openai_model(settings: Settings, name: str) -> BaseChatModel:
     return model
 
 
-def make_chat_client(settings: Settings, model: BaseChatModel | str | None = None) -> ChatClient:
+def make_chat_client(settings: Settings, model: ChatModel | str | None = None) -> ChatClient:
     """Return a client of a handed-in model, else of the one that the settings name, with the settings' bounds.
 
     A text names a model as the setting `llm_model` does. Raises as `chat_model`.
     """
     return ChatClient(
-        model if isinstance(model, BaseChatModel) else chat_model(settings_for_model(settings, model)),
+        chat_model(settings_for_model(settings, model)) if model is None or isinstance(model, str) else model,
         timeout_seconds=settings.llm_timeout_seconds,
         reply_tokens=settings.llm_reply_tokens,
         retries=settings.llm_retries,

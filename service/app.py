@@ -10,12 +10,13 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from langchain_core.language_models import BaseChatModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig, has_mcp
 from recall_loop.service.core.problems import (
     Problem,
@@ -96,7 +97,7 @@ def create_app(
     *,
     settings: Settings | None = None,
     embedder: Embedder | None = None,
-    llm: BaseChatModel | str | None = None,
+    llm: ChatModel | str | None = None,
 ) -> FastAPI:
     """Return the application; the store is opened when it starts, and closed when it ends.
 
@@ -104,11 +105,13 @@ def create_app(
         config: of the service; None = read from the environment now.
         settings: of the memory and the loop; None = read from the environment now.
         embedder: None = the one that the settings name.
-        llm: any LangChain chat model, or its name as "provider:model"; None = the one that the settings name, if any.
+        llm: any LangChain chat model, also with fallbacks or bound arguments, or its name as "provider:model"; None =
+            the one that the settings name, if any.
 
     Raises:
-        InvalidInputError: a setting is not allowed.
+        InvalidInputError: a setting is not allowed, or `llm` is no chat model.
     """
+    check_bindings(None, llm)
     service = Service(config or ServiceConfig(), settings or Settings.from_env(), embedder, llm)
     app = FastAPI(
         title="Recall Loop",

@@ -10,11 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
-from langchain_core.language_models import BaseChatModel
-
 from recall_loop.graph.memories.memory import Memory
 from recall_loop.graph.request_parsing import RequestInput, parse_request
 from recall_loop.graph.run import aretrieve, request_in_scope
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.store.files.store_place import checked_place
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
 from recall_loop.state.errors import StoreUnusableError
@@ -56,7 +55,7 @@ class AsyncMemory:
         *,
         store: MemoryStore | None = None,
         settings: Settings | None = None,
-        llm: BaseChatModel | str | None = None,
+        llm: ChatModel | str | None = None,
         embedder: EmbedderInput | None = None,
     ) -> None:
         """As `Memory`; what can only be known by opening the store is raised when it is first used."""

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from langchain_core.language_models import BaseChatModel
-
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.intake.conversations.additions import AdditionOwner, AddResult
 from recall_loop.memory.intake.conversations.conversation import ConversationOwner
 from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult, extract_facts
@@ -29,7 +28,7 @@ _OWNER_FIELDS = ("agent_id", "group_id", "user_id", "conversation_id", "session"
 class FactReader:
     """Reads added messages for facts, with one client of the chat model for all calls."""
 
-    def __init__(self, store: MemoryStore, settings: Settings, llm: BaseChatModel | str | None) -> None:
+    def __init__(self, store: MemoryStore, settings: Settings, llm: ChatModel | str | None) -> None:
         self._store, self._settings = store, settings
         self._resources = GraphResources(store, settings, llm)
 

@@ -22,9 +22,8 @@ from recall_loop.state.settings.settings import Settings, checked_settings
 from recall_loop.state.types import ContentType, Role
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from recall_loop.graph.memories.fact_reading import FactReader
+    from recall_loop.llm.endpoint.wrapped_models import ChatModel
 
 
 _WHAT_TO_FORGET = (
@@ -59,7 +58,7 @@ class Memory(MemoryReading):
         *,
         store: MemoryStore | None = None,
         settings: Settings | None = None,
-        llm: BaseChatModel | str | None = None,
+        llm: ChatModel | str | None = None,
         embedder: EmbedderInput | None = None,
     ) -> None:
         """Open a memory, or make one.
@@ -68,8 +67,8 @@ class Memory(MemoryReading):
             path: folder of the store, or address in PostgreSQL; None = `store_path` of the settings, else in memory.
             store: an open store instead; it stays open when the memory is closed.
             settings: None = read from the environment now.
-            llm: the chat model of `recall` and of `add(infer=True)`, or its name as "provider:model"; None = that of
-                the settings, if they name one.
+            llm: the chat model of `recall` and of `add(infer=True)`, also with fallbacks or bound arguments, or its
+                name as "provider:model"; None = that of the settings, if they name one.
             embedder: as in `MemoryStore.open`, also as "provider:model"; None = that of the settings.
 
         Raises:

@@ -23,9 +23,8 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ScopeMode
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from recall_loop.graph.request_parsing import RequestInput
+    from recall_loop.llm.endpoint.wrapped_models import ChatModel
     from recall_loop.state.result import RetrieveResult
 
 FiltersInput = Filters | Mapping[str, Any]
@@ -41,7 +40,7 @@ class MemoryReading:
         settings: the settings of all calls.
     """
 
-    def __init__(self, store: MemoryStore, settings: Settings, llm: BaseChatModel | str | None) -> None:
+    def __init__(self, store: MemoryStore, settings: Settings, llm: ChatModel | str | None) -> None:
         self.store, self.settings, self._llm = store, settings, llm
 
     def search(

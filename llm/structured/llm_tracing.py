@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -16,6 +15,7 @@ from opentelemetry.trace import SpanKind
 
 from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD
 from recall_loop.llm.endpoint.failures import CallError, class_names
+from recall_loop.llm.endpoint.wrapped_models import BoundModel
 from recall_loop.llm.structured.model_calls import ModelCall
 from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
@@ -45,8 +45,9 @@ _PORTS = {"http": 80, "https": 443}
 class CallObserver:
     """The attributes that all calls of one model share."""
 
-    def __init__(self, model: BaseChatModel) -> None:
-        self.name = model_name(model)
+    def __init__(self, bound: BoundModel) -> None:
+        model = bound.model
+        self.name = model_name(bound)
         kinds = class_names(model)
         self.labels: dict[str, Any] = {
             names.OPERATION: "chat",
@@ -54,7 +55,7 @@ class CallObserver:
             names.MODEL: self.name,
             **_server(base_url(model)),
         }
-        self.temperature = getattr(model, "temperature", None)
+        self.temperature = bound.arguments.get("temperature", getattr(model, "temperature", None))
 
 
 class CallSpan:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD, Quirk
 from recall_loop.llm.endpoint.failures import class_names
+from recall_loop.llm.endpoint.wrapped_models import BoundModel
 from recall_loop.text.words.snippets import estimate_tokens
 from recall_loop.text.words.stop_words import word_set
 
@@ -99,6 +100,7 @@ METHOD_NAMES = ("json_schema", "function_calling", "json_mode")
 NATIVE_METHOD = "native"
 # Methods that send the schema separately; the others include it in the prompt.
 SCHEMA_METHODS = frozenset({"json_schema", "function_calling", NATIVE_METHOD})
+_TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,9 @@ class OutputMethod:
 class OutputMethods:
     """The output methods of one model, constructed once for each schema."""
 
-    def __init__(self, model: BaseChatModel) -> None:
-        self._model = model
+    def __init__(self, bound: BoundModel) -> None:
+        self._model = bound.model
+        self._has_arguments = bool(bound.arguments)
         self._lock = threading.Lock()
         self._made: dict[tuple[type[BaseModel], bool], dict[str, OutputMethod]] = {}
 
@@ -125,7 +128,11 @@ class OutputMethods:
             if key not in self._made:
                 warm = key[1] and getattr(self._model, "temperature", None) is not None
                 model = self._model.model_copy(update={"temperature": None}) if warm else self._model
-                self._made[key] = _build_methods(model, schema)
+                methods = _build_methods(model, schema).items()
+                # Bound arguments reach the model as its bounds do.
+                self._made[key] = {
+                    name: method for name, method in methods if method.accepts_bounds or not self._has_arguments
+                }
             return self._made[key]
 
 
@@ -165,30 +172,39 @@ def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
     return OutputMethod(name, raw, True) if isinstance(raw, Runnable) else OutputMethod(name, runnable, False)
 
 
-def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
-    """Return the arguments that bound a call, as far as the model takes them; its own smaller `max_tokens` stays."""
+def call_bounds(bound: BoundModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
+    """Return the arguments of a call: the bound ones, and its bounds as far as the model takes them.
+
+    The model's own `max_tokens` stays where it is smaller, and so do a bound one and a bound `timeout`.
+    """
+    model, arguments = bound.model, dict(bound.arguments)
+    if Quirk.NO_TEMPERATURE in quirks:
+        arguments.pop("temperature", None)
     if "max_tokens" not in type(model).model_fields:
-        return {}
-    own = getattr(model, "max_tokens", None)
-    tokens = min(own, reply_tokens) if isinstance(own, int) and own > 0 else reply_tokens
+        return arguments
+    own = [arguments.pop(name) for name in _TOKEN_LIMITS if name in arguments] or [getattr(model, "max_tokens", None)]
+    tokens = min([reply_tokens, *(limit for limit in own if isinstance(limit, int) and limit > 0)])
     kinds = class_names(model)
     if "BaseChatOpenAI" not in kinds:
-        return {"max_tokens": tokens}
+        return {**arguments, "max_tokens": tokens}
+    given = arguments.get("timeout")
+    arguments["timeout"] = min(given, seconds) if isinstance(given, int | float) and given > 0 else seconds
     # ChatOpenAI sends either name as max_completion_tokens; its subclasses send what they get.
     renames = "ChatOpenAI" in kinds or "AzureChatOpenAI" in kinds
     if Quirk.OTHER_TOKEN_LIMIT not in quirks:
-        return {"max_completion_tokens" if renames else "max_tokens": tokens, "timeout": seconds}
+        return {**arguments, "max_completion_tokens" if renames else "max_tokens": tokens}
     if not renames:
-        return {"max_completion_tokens": tokens, "timeout": seconds}
-    return {"extra_body": {**(getattr(model, "extra_body", None) or {}), "max_tokens": tokens}, "timeout": seconds}
+        return {**arguments, "max_completion_tokens": tokens}
+    extra = arguments.get("extra_body", getattr(model, "extra_body", None)) or {}
+    return {**arguments, "extra_body": {**extra, "max_tokens": tokens}}
 
 
-def model_name(model: BaseChatModel) -> str:
+def model_name(bound: BoundModel) -> str:
     """Return the model's name, for metadata."""
-    for field in ("model_name", "model", "model_id"):
-        if isinstance(found := getattr(model, field, None), str) and found:
-            return found
-    return type(model).__name__
+    fields = ("model_name", "model", "model_id")
+    own = (getattr(bound.model, field, None) for field in fields)
+    names = (name for name in (bound.arguments.get("model"), *own) if isinstance(name, str) and name)
+    return next(names, type(bound.model).__name__)
 
 
 def base_url(model: BaseChatModel) -> str | None:
@@ -197,14 +213,14 @@ def base_url(model: BaseChatModel) -> str | None:
     return next((str(found) for found in (getattr(model, field, None) for field in fields) if found), None)
 
 
-def endpoint_name(model: BaseChatModel) -> str | None:
+def endpoint_name(bound: BoundModel) -> str | None:
     """Return a name for the model's endpoint: its class, base URL, model name, and a hash of its key.
 
     A wrong key of one caller must not close the way for others, hence the key; only a hash that differs between
     processes is taken of it. None for a model without address and name, such as a fake: nobody can say what equals it.
     """
+    model, name = bound.model, model_name(bound)
     url = base_url(model) or ""
-    name = model_name(model)
     if not url and name == type(model).__name__:
         return None
     keys = (getattr(model, field, None) for field in ("openai_api_key", "api_key", "anthropic_api_key"))

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
@@ -23,6 +22,7 @@ from recall_loop.llm.endpoint.failures import (
     classify_error,
     unclassified_error,
 )
+from recall_loop.llm.endpoint.wrapped_models import BoundModel
 from recall_loop.llm.structured.ask_budget import AskBudget, CallPolicy
 from recall_loop.llm.structured.llm_tracing import CallObserver, CallSpan
 from recall_loop.llm.structured.model_calls import CallOutcome, ModelCall, TextListener, call_model, pause
@@ -55,7 +55,7 @@ _PROMPT_COUNTED_REASONS = frozenset(
 class ModelConnection:
     """A model, and all that is the same for every ask."""
 
-    model: BaseChatModel
+    bound: BoundModel
     methods: OutputMethods
     endpoint: EndpointHealth
     observer: CallObserver
@@ -173,11 +173,13 @@ class FallbackChain(Generic[T]):
         method, seconds, bounds = self._methods()[name], self._budget.call_seconds(), dict[str, Any]()
         quirks = self._endpoint.quirks
         if method.accepts_bounds:
-            bounds = call_bounds(self._connection.model, quirks, self._policy.reply_tokens, seconds)
+            bounds = call_bounds(self._connection.bound, quirks, self._policy.reply_tokens, seconds)
         return ModelCall(
             method.runnable,
             self._messages(method),
-            RunnableConfig(tags=[_HIDDEN], run_name=f"recall_loop.{self._prompt.name}"),
+            self._connection.bound.call_config(
+                RunnableConfig(tags=[_HIDDEN], run_name=f"recall_loop.{self._prompt.name}")
+            ),
             bounds,
             seconds,
             stream and method.accepts_bounds and self._streams and Quirk.NO_STREAM not in quirks,
@@ -204,7 +206,7 @@ class FallbackChain(Generic[T]):
             found = validate_reply(reading, self._schema)
             self._budget.add_reply(reading)
             return found
-        speaks_openai = "BaseChatOpenAI" in class_names(self._connection.model)
+        speaks_openai = "BaseChatOpenAI" in class_names(self._connection.bound.model)
         form = "OpenAI's format" if speaks_openai else "the format of the model's provider"
         error = classify_error(outcome.error or TimeoutError(), form)
         if error.reason is FailureReason.ERROR:  # the failure's own words name no class
@@ -216,6 +218,9 @@ class FallbackChain(Generic[T]):
         return error
 
     def _too_late(self, call: ModelCall) -> CallError:
+        bound = call.bounds.get("timeout")
+        if isinstance(bound, int | float) and bound < call.seconds:
+            return call_error(FailureReason.TIMEOUT, f"no reply within {bound:.3g} s")
         if call.seconds < self._policy.timeout_seconds:
             return call_error(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that remained")
         return call_error(FailureReason.TIMEOUT, f"no reply within {call.seconds:.3g} s")

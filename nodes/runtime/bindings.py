@@ -10,16 +10,14 @@ def check_bindings(store: object, llm: object) -> None:
     """Check the store and the chat model that a caller passes.
 
     Raises:
-        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
+        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's (see `bound_models`).
     """
-    if not (llm is None or (llm.strip() if isinstance(llm, str) else _is_chat_model(llm))):
-        shown = llm if isinstance(llm, str) else type(llm).__name__
-        raise InvalidInputError("llm", shown, "a LangChain chat model, the name of a model, or None")
+    if isinstance(llm, str):
+        if not llm.strip():
+            raise InvalidInputError("llm", llm, "a LangChain chat model, the name of a model, or None")
+    elif llm is not None:
+        from recall_loop.llm.endpoint.wrapped_models import bound_models
+
+        bound_models(llm)
     if store is not None:
         check_store(store)
-
-
-def _is_chat_model(llm: object) -> bool:
-    from langchain_core.language_models import BaseChatModel
-
-    return isinstance(llm, BaseChatModel)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
-from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.llm.endpoint.providers import OPENAI, provider_of, settings_for_model
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.store.files.store_place import NoStoreError
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.bindings import check_bindings
@@ -118,7 +118,7 @@ class GraphResources:
 
     store: MemoryStore | None
     settings: Settings
-    llm: BaseChatModel | str | None = None
+    llm: ChatModel | str | None = None
     writable: bool = False
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
     _chat_clients: LRUCache[object, ChatClient] = field(default_factory=lambda: LRUCache(_MAX_CHAT_CLIENTS))
@@ -201,7 +201,7 @@ class GraphResources:
         return settings.model_copy(update=given) if given else settings
 
     def chat_client_for(
-        self, context: Context, settings: Settings, given: BaseChatModel | str | None = None
+        self, context: Context, settings: Settings, given: ChatModel | str | None = None
     ) -> ChatClient | None:
         """Return the client of the context's language model, else of the given or the bound one, else the settings'.
 

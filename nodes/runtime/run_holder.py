@@ -12,8 +12,7 @@ from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.request import RetrieveRequest
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
+    from recall_loop.llm.endpoint.wrapped_models import ChatModel
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.nodes.runtime.run_context import RunContext
 
@@ -28,7 +27,7 @@ class RunInputs:
 
     request: RetrieveRequest
     store: MemoryStore | None = None
-    llm: BaseChatModel | str | None = None
+    llm: ChatModel | str | None = None
 
     def __post_init__(self) -> None:
         """Check store and model."""

@@ -40,7 +40,7 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ScopeMode, StopReason
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+    from recall_loop.llm.endpoint.wrapped_models import ChatModel
 
 Data = TypeVar("Data", bound=BaseModel)
 
@@ -77,7 +77,7 @@ class ToolContext:
     settings: Settings
     scope: Scope
     caller: Caller
-    llm: BaseChatModel | str | None = None
+    llm: ChatModel | str | None = None
     on_result: Callable[[RetrieveRequest, RetrieveResult], None] = lambda *_: None
 
     @property

@@ -32,7 +32,7 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 
 if TYPE_CHECKING:  # the process that supervises workers asks no model
-    from langchain_core.language_models import BaseChatModel
+    from recall_loop.llm.endpoint.wrapped_models import ChatModel
 
 NO_KEYS_WARNING = (
     "No API keys are in use: everybody on this machine may read, write and erase. "
@@ -68,7 +68,7 @@ class Service:
     config: ServiceConfig
     settings: Settings
     embedder: Embedder | None = None
-    llm: BaseChatModel | str | None = None
+    llm: ChatModel | str | None = None
     metrics: Metrics = field(default_factory=Metrics)
     warnings: list[str] = field(default_factory=list)
     keys: KeyRing | None = None

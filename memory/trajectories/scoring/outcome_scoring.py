@@ -26,10 +26,9 @@ from recall_loop.state.types import ComplexityLevel, Role
 from recall_loop.text.words.snippets import escape_text, estimate_tokens, fit_to_budget
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from recall_loop.llm.client import ChatClient
     from recall_loop.llm.endpoint.circuit_breaker import Limits
+    from recall_loop.llm.endpoint.wrapped_models import ChatModel
     from recall_loop.state.settings.settings import Settings
 
 
@@ -203,7 +202,7 @@ def llm_scorer(client: ChatClient, limits: Limits, *, prompt_tokens: int = SCORI
     return score
 
 
-def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel | str | None = None) -> Scorer:
+def make_scorer(option: str, name: str, settings: Settings, model: ChatModel | str | None = None) -> Scorer:
     """Return the scorer `auto`, `rules` or `llm` that `option` names; `auto` asks a model only where there is one.
 
     The model is the one that is handed in, else that of the settings; `llm` without either raises `InvalidInputError`.

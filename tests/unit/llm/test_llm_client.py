@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 from recall_loop.llm.client import ChatClient, chat_model, make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
+from recall_loop.llm.endpoint.wrapped_models import BoundModel
 from recall_loop.llm.structured.output_methods import call_bounds, endpoint_name
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.errors import InvalidInputError
@@ -281,9 +282,9 @@ def test_the_settings_make_the_model_and_the_door():
     assert model.openai_api_key.get_secret_value() == "none"
     assert make_chat_client(settings).name == "m"
     keyed = chat_model(Settings(llm_model="m", llm_base_url="http://127.0.0.1:9/v1", llm_api_key="sesame"))
-    assert "sesame" not in endpoint_name(keyed)
-    assert endpoint_name(keyed) != endpoint_name(model)
-    assert endpoint_name(chat_model(settings)) == endpoint_name(model)
+    assert "sesame" not in endpoint_name(BoundModel(keyed))
+    assert endpoint_name(BoundModel(keyed)) != endpoint_name(BoundModel(model))
+    assert endpoint_name(BoundModel(chat_model(settings))) == endpoint_name(BoundModel(model))
     assert make_chat_client(Settings(), FakeListChatModel(responses=["x"])).name == "FakeListChatModel"
 
 
@@ -326,10 +327,10 @@ def test_missing_settings_are_named():
 def test_a_models_own_smaller_bound_stays():
     """Proves: LOOP-8."""
     model = chat_model(Settings(llm_model="m", llm_api_key="x"))
-    assert call_bounds(model, frozenset(), 800, 2.0) == {"max_completion_tokens": 800, "timeout": 2.0}
+    assert call_bounds(BoundModel(model), frozenset(), 800, 2.0) == {"max_completion_tokens": 800, "timeout": 2.0}
     smaller = model.model_copy(update={"max_tokens": 50})
-    assert call_bounds(smaller, frozenset(), 800, 2.0)["max_completion_tokens"] == 50
-    assert call_bounds(FakeListChatModel(responses=["x"]), frozenset(), 800, 2.0) == {}
+    assert call_bounds(BoundModel(smaller), frozenset(), 800, 2.0)["max_completion_tokens"] == 50
+    assert call_bounds(BoundModel(FakeListChatModel(responses=["x"])), frozenset(), 800, 2.0) == {}
 
 
 def test_the_door_is_light_until_a_model_is_made():
