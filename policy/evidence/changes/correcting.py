@@ -31,8 +31,7 @@ from recall_loop.state.types import ContentType, Role, is_to_come
 CLOSE = 0.7
 """The least share of the surest correction's margin at which the same statement corrects another one, too."""
 # What takes a first place answers the question no less likely than not, or not so much less likely than what had it, in
-# log-odds. Chosen on the lives in `benchmarks/weights/confidence/lives`: where the asked kind doesn't count, it leaves
-# out one of 18 right corrections and seven of 16 wrong ones.
+# log-odds. Chosen on the lives in `benchmarks/weights/confidence/lives`.
 _EVEN, _FAR_LIKELIER = 0.5, 3.4
 _REPEATED = "it only says again what was corrected later"
 _KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
@@ -106,14 +105,15 @@ def _without_no_answer(
 ) -> dict[str, tuple[str, Correction]]:
     """Leave out what corrects the first entry if that answers the question, as it is read, and the newest doesn't.
 
-    What has the kind of answer that is asked for counts as one: "moved to Kiel" is read as no home.
+    That is only told where a kind of answer is asked for which the newest lacks: "moved the key to the shed" is read as
+    no place of a key.
     """
     first = ranked[0] if ranked else None
-    if first is None or first.id not in found:
+    if first is None or first.id not in found or not matter.asks_kind:
         return found
     newest = everything[_chain(first.id, found)[0]]
     answers = matter.read(newest)
-    if (matter.asks_kind and matter.holds_kind(newest.entry)) or answers >= _EVEN:
+    if matter.holds_kind(newest.entry) or answers >= _EVEN:
         return found
     if log_odds(matter.read(first)) - log_odds(answers) < _FAR_LIKELIER:
         return found

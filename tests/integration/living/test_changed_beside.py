@@ -87,6 +87,17 @@ def test_a_change_that_is_no_answer_outdates_no_answer(told: str, later: str, qu
 @pytest.mark.parametrize(
     ("told", "later", "question"),
     [
+        ("The spare key is under the flower pot.", "I moved the spare key to the shed.", "Where is the spare key?"),
+        (
+            "The plan for Saturday is a hike.",
+            "We changed the plan, it'll be the museum.",
+            "What's the plan for Saturday?",
+        ),
+        (
+            "The budget for the boat is 18,000 euros.",
+            "They cut our budget by a third, 12,000 it is.",
+            "What is the budget for the boat?",
+        ),
         ("I have 3 cats.", "I now have 5 cats.", "How many cats do I have?"),
         ("Tomatoes grow in the back bed.", "The back bed has beans now.", "What grows in the back bed?"),
         ("My office is room 12.", "My office now has number 15.", "What number is my office?"),
