@@ -35,10 +35,10 @@ _EVEN, _UNLIKELY = 0.5, 0.2
 def put_answer_first(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
     """Return the facts with the likeliest answer of the first four moved to the front, if the first is none.
 
-    Facts for a question that asks for a list keep their order.
+    Facts for a question with several answers keep their order.
     """
     told = [item for item in ranked[:_READ_DEPTH] if run.is_evidence(item.entry)]
-    if run.question.listed is not None or run.question.about_questions or not told or told[0] is not ranked[0]:
+    if run.question.asks_several or run.question.about_questions or not told or told[0] is not ranked[0]:
         return list(ranked)
     read = _read([run.evidence(item.entry) for item in told], run)
     at = max(range(len(read)), key=lambda place: read[place])

@@ -92,6 +92,12 @@ class AnalysedQuestion:
         return stem_set(self.names) | stem_set(self.names, self.language)
 
     @cached_property
+    def asks_several(self) -> bool:
+        """Whether it has several answers, in any order: it asks for a list, or more than one question."""
+        kinds = [asked_kind(piece, self.language) for piece in _PART.split(self.text)]
+        return self.listed is not None or len(self.parts) > 1 or len(kinds) - kinds.count(None) > 1
+
+    @cached_property
     def asks_only_about_times(self) -> bool:
         """Whether it asks for anything that happened at some time: "what did I do on Thursday?"."""
         if not self.event_times or self.names or self.asked or self.depends is Dependence.WHOLE:

@@ -64,7 +64,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def asked_questions(folder: Path) -> Iterator[Asked]:
-    """Yield the questions of a folder of lives; those about the past and for lists have no pairs."""
+    """Yield the questions of a folder of lives; those about the past and with several answers have no pairs."""
     questions = read_lines(folder / "questions.jsonl")
     for file in sorted((folder / "turns").iterdir()):
         memory = Memory(store=MemoryStore.in_memory())
@@ -86,7 +86,7 @@ def ask(memory: Memory, question: dict[str, Any]) -> Asked:
     ) -> list[RankedEntry]:
         found[:] = [item.id for item in ordered]
         pairs[:] = []
-        if not moment.past and moment.until is None and question.listed is None:
+        if not (moment.past or moment.until or question.asks_several):
             pairs[:] = [(at, features) for at, _, features in renewal_features(ordered, matter)]
         return ordered
 

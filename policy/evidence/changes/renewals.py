@@ -39,11 +39,11 @@ def put_renewal_first(
 
     Args:
         ordered: what `order_corrections` returned.
-        question: the question; one for a list has several answers, in any order.
+        question: the question; nothing renews one of several answers.
         moment: the moment that it asks about.
         matter: what it is about.
     """
-    if moment.past or moment.until is not None or question.listed is not None:
+    if question.asks_several or moment.past or moment.until is not None:
         return ordered
     latest = find_renewal(ordered, matter)
     if latest is None:
