@@ -18,6 +18,7 @@ import pytest
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole, add_key
+from recall_loop.service.workers.writer_process import WRITER_READY
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from tests.chroma_server import ChromaProcess
@@ -122,33 +123,18 @@ def test_sigterm_ends_workers_whose_owner_is_still_opening_the_store(tmp_path: P
     assert "Started parent process" not in said and "Traceback" not in said
 
 
-def test_workers_start_and_answer_while_their_embedder_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The owner ended with the embedder's error, and the service with it. Proves: OPS-1, SEARCH-9."""
-    folder, chroma = tmp_path / "store", ChromaProcess(tmp_path / "chroma")
-    chroma.start()
-    try:
-        with ChatEndpoint(lambda _: {}) as server:
-            given = {
-                "EMBEDDER": "openai",
-                "OPENAI_MODEL": "small",
-                "OPENAI_BASE_URL": server.url,
-                "CHROMA_URL": chroma.url,
-                "STORE_PATH": str(folder),
-            }
-            for name, value in given.items():
-                monkeypatch.setenv(f"RECALL_LOOP_{name}", value)
-            with MemoryStore.from_settings(Settings.from_env()) as store:
-                store.upsert([{"id": "owner", "kind": "fact", "text": "The granary belongs to Pelle Lund."}])
-        served = ServiceProcess(["--store", str(folder), "--chroma-url", chroma.url, "--workers", "2"], tmp_path)
-        try:
-            ready = served.ready()
-            found = httpx.post(f"{served.url}{PATH}", json=QUESTION, timeout=120, verify=False).json()
-        finally:
-            served.end(signal.SIGKILL)
-    finally:
-        chroma.kill()
-    assert ready["status"] == "degraded" and "texts can't be embedded" in ready["reasons"][0]
-    assert found["degraded"] and [fact["id"] for fact in found["facts"]] == ["owner"]
+def test_the_owner_starts_while_its_embedder_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended with the embedder's error, and all workers with it. Proves: OPS-1, SEARCH-9."""
+    with ChatEndpoint(lambda _: {}) as server:
+        given = {"EMBEDDER": "openai", "OPENAI_BASE_URL": server.url, "STORE_PATH": str(tmp_path / "store")}
+        for name, value in given.items():
+            monkeypatch.setenv(f"RECALL_LOOP_{name}", value)
+        with MemoryStore.from_settings(Settings.from_env()) as store:
+            store.upsert([{"id": "owner", "kind": "fact", "text": "The granary belongs to Pelle Lund."}])
+    command = [sys.executable, "-m", "recall_loop.service.workers.writer_process", str(tmp_path / "owner")]
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == WRITER_READY and "texts can't be embedded" in done.stderr
 
 
 class Workers:
