@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from recall_loop import Memory, MemoryStore
 from recall_loop.nodes.steps import corrected_facts
 from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
-from recall_loop.policy.evidence.changes.renewals import renewal_features
+from recall_loop.policy.evidence.changes.renewals import renewal_features, with_reading
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.question import AnalysedQuestion
 
@@ -87,7 +87,10 @@ def ask(memory: Memory, question: dict[str, Any]) -> Asked:
         found[:] = [item.id for item in ordered]
         pairs[:] = []
         if not (moment.past or moment.until or question.asks_several):
-            pairs[:] = [(at, features) for at, _, features in renewal_features(ordered, matter)]
+            pairs[:] = [
+                (at, with_reading(features, matter.read(item)))
+                for at, item, features in renewal_features(ordered, matter)
+            ]
         return ordered
 
     with patch.object(corrected_facts, "put_renewal_first", collect):

@@ -59,15 +59,24 @@ def find_renewal(ranked: Sequence[RankedEntry], matter: Matter) -> RankedEntry |
     renewed by what somebody says, and facts have ends of their own.
     """
     model = shipped_model("recall_loop.policy.evidence.changes", RENEWAL_WEIGHTS)
-    rated = [(model.margin(features), -at, item) for at, item, features in renewal_features(ranked, matter)]
+    rated = [
+        (model.margin(with_reading(features, matter.read(item))), -at, item)
+        for at, item, features in renewal_features(ranked, matter)
+        if model.margin(with_reading(features, 1.0)) > 0.0  # or nothing that is read would make it one
+    ]
     margin, _, best = max(rated, key=lambda each: each[:2], default=(0.0, 0, None))
     return best if margin > 0.0 else None
+
+
+def with_reading(features: dict[str, float], probability: float) -> dict[str, float]:
+    """Return the features of a pair with the probability that the later entry answers the question, as it is read."""
+    return features | {"read_later": log_odds(probability)}
 
 
 def renewal_features(
     ranked: Sequence[RankedEntry], matter: Matter
 ) -> Iterator[tuple[int, RankedEntry, dict[str, float]]]:
-    """Yield what may renew the first message: its rank below that one, the entry, and the features of the pair."""
+    """Yield what may renew the first message: its rank below that one, the entry, and all features but what is read."""
     first = ranked[0] if ranked else None
     if first is None or first.kind != ContentType.MESSAGE or not _day(first):
         return
@@ -83,8 +92,7 @@ def renewal_features(
         earlier = (each for each in ranked[1:RENEWAL_DEPTH] if _day(each) < _day(item))
         plain = is_of_plain_thing(stems_of(older.statements), item, earlier, matter.terms)
         if common and not (plain or _is_about_another(older, newer, matter)):
-            read = {"read_later": log_odds(matter.read(item))}
-            yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter), **read}
+            yield at, item, {"rank": float(at), **_similarities(first, item), **_contents(older, newer, matter)}
 
 
 def renewal_terms(ranked: Sequence[RankedEntry]) -> frozenset[str]:
