@@ -125,8 +125,8 @@ def _answers(
     try:
         prepared = prepare_queries(store, views, readable, queries, vectors, with_tokens=stage.with_tokens)
     except EmbedderError as error:
-        wordless = vectors is not None or any(query.options.mode is SearchMode.VECTOR for query in queries)
-        if wordless or not fallback:
+        needs_vectors = vectors is not None or any(query.options.mode is SearchMode.VECTOR for query in queries)
+        if needs_vectors or not fallback:
             raise
         return _answers_by_words(error, store, scope, params, queries, reranker, parts)
     answers: dict[PreparedQuery, SearchResponse] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.confidence.asked_values import holds_asked_kind, tells_by_rule
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
+from recall_loop.policy.logistic import log_odds
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.run.state_entries import PoolEntry
@@ -24,9 +26,9 @@ _READ_DEPTH, _SIGNAL_DEPTH = 4, 3
 _READ_CHARACTERS = 400
 # Reading ends at a fact that is so likely an answer.
 _SURE = 0.7
-# A fact takes the first one's place if it answers the question at least so likely, and its odds are so many times that
-# one's. Both were chosen on the natural lives in `benchmarks/weights/confidence/lives` and on LoCoMo's first places.
-_LEAST_LIKELY, _TIMES_LIKELIER = 0.2, 8.0
+# A fact takes the first one's place if it answers the question at least so likely, and its log-odds are so much above
+# that one's. Both were chosen on the lives in `benchmarks/weights/confidence/lives` and on LoCoMo's first places.
+_LEAST_LIKELY, _LIKELIER = 0.2, math.log(8.0)
 # A fact stays evidence if it answers the question at least so likely.
 _LIKELY = 0.9
 _EVEN, _UNLIKELY = 0.5, 0.2
@@ -42,7 +44,7 @@ def put_answer_first(ranked: Sequence[RankedEntry], run: RunContext) -> list[Ran
         return list(ranked)
     read = _read([run.evidence(item.entry) for item in told], run)
     at = max(range(len(read)), key=lambda place: read[place])
-    if read[at] < _LEAST_LIKELY or _odds(read[at]) < _TIMES_LIKELIER * _odds(read[0]):
+    if read[at] < _LEAST_LIKELY or log_odds(read[at]) - log_odds(read[0]) < _LIKELIER:
         return list(ranked)
     first = replace(told[at], score=ranked[0].score)
     return [first, *(item for item in ranked if item is not told[at])]
@@ -96,10 +98,6 @@ def _read(entries: Sequence[PoolEntry], run: RunContext) -> list[float]:
         if read[-1] >= _SURE:
             break
     return read
-
-
-def _odds(probability: float) -> float:
-    return probability / max(1.0 - probability, 1e-9)
 
 
 def _attributed_text(record: Mapping[str, Any], asker: str | None) -> str:

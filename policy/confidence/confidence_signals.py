@@ -14,6 +14,7 @@ from itertools import pairwise
 from recall_loop.policy.confidence.signal_inputs import BEST_DEPTH, SignalInputs, mean_of
 from recall_loop.policy.evidence.coverage import states_answer
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.logistic import log_odds
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
@@ -126,7 +127,7 @@ def _alignment_signals(facts: SignalInputs) -> dict[str, float]:
 
 
 def _reading_signals(read: Sequence[float]) -> dict[str, float]:
-    odds = [math.log(max(each, 1e-9) / max(1.0 - each, 1e-9)) / _MOST_ODDS for each in read]
+    odds = [log_odds(each, 1e-9) / _MOST_ODDS for each in read]
     return {"read_first": odds[0], "read_best": max(odds)}
 
 

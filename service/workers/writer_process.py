@@ -104,7 +104,7 @@ def _load_models(store: MemoryStore) -> None:
 
     for model, _ in group_by_model(store.embedder, list(ContentType)):
         try:
-            run_embedder(model, ["ready"], store.dimension)
+            run_embedder(model, ["ready"], store.dimension, as_queries=True)  # somebody waits for the service
         except EmbedderError as error:
             _log.error("texts can't be embedded: %s", error)
 

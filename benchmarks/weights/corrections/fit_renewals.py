@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from recall_loop import Memory, MemoryStore
 from recall_loop.nodes.steps import corrected_facts
 from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
-from recall_loop.policy.evidence.changes.renewals import renewal_features, with_reading
+from recall_loop.policy.evidence.changes.renewals import asks_about_now, renewal_features, with_reading
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.question import AnalysedQuestion
 
@@ -86,7 +86,7 @@ def ask(memory: Memory, question: dict[str, Any]) -> Asked:
     ) -> list[RankedEntry]:
         found[:] = [item.id for item in ordered]
         pairs[:] = []
-        if not (moment.past or moment.until or question.asks_several):
+        if asks_about_now(question, moment):
             pairs[:] = [
                 (at, with_reading(features, matter.read(item)))
                 for at, item, features in renewal_features(ordered, matter)

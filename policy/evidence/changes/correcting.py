@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from recall_loop.policy.evidence.changes.later_statements import LaterStatements
+from recall_loop.policy.evidence.changes.later_statements import CORRECTED_DEPTH, LaterStatements
 from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
-from recall_loop.policy.evidence.changes.older_first import CORRECTED_DEPTH, older_first
+from recall_loop.policy.evidence.changes.older_first import older_first
 from recall_loop.policy.evidence.changes.placing import raised
 from recall_loop.policy.evidence.changes.renewals import renewal_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -74,7 +74,7 @@ def order_corrections(
     )
     if moment.past:
         return older_first(ranked, everything, later, asked - past_words(question.text))
-    found = _without_no_answer(ranked, everything, _corrections(ranked, everything, later), matter)
+    found = _keep_answer_first(ranked, everything, _corrections(ranked, everything, later), matter)
     repeats = _repeated(ranked, everything, found)
     found |= {name: (found[of][0], replace(found[of][1], reason=_REPEATED)) for name, of in repeats.items()}
     return _newer_first(ranked, everything, found, repeats) if found else list(ranked)
@@ -97,25 +97,24 @@ def _corrections(
     return _surest(found)
 
 
-def _without_no_answer(
+def _keep_answer_first(
     ranked: Sequence[RankedEntry],
     everything: Mapping[str, RankedEntry],
     found: dict[str, tuple[str, Correction]],
     matter: Matter,
 ) -> dict[str, tuple[str, Correction]]:
-    """Leave out what corrects the first entry if that answers the question, as it is read, and the newest doesn't.
+    """Return the corrections without the first entry's, if that answers the question, as it is read, and this doesn't.
 
-    That is only told where a kind of answer is asked for which the newest lacks: "moved the key to the shed" is read as
+    A change is only read so where it lacks the kind of answer that is asked for: "moved the key to the shed" is read as
     no place of a key.
     """
     first = ranked[0] if ranked else None
     if first is None or first.id not in found or not matter.asks_kind:
         return found
     newest = everything[_chain(first.id, found)[0]]
-    answers = matter.read(newest)
-    if matter.holds_kind(newest.entry) or answers >= _EVEN:
+    if matter.holds_kind(newest.entry) or matter.read(newest) >= _EVEN:
         return found
-    if log_odds(matter.read(first)) - log_odds(answers) < _FAR_LIKELIER:
+    if log_odds(matter.read(first)) - log_odds(matter.read(newest)) < _FAR_LIKELIER:
         return found
     return {name: by for name, by in found.items() if name != first.id}
 

@@ -22,6 +22,8 @@ from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.state.run.state_entries import PoolEntry
 
+CORRECTED_DEPTH = 10
+"""How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
 LIKELY_DEPTH = 2
 """How many of the best entries are likely enough to be what is asked for if they share no word with the question."""
 

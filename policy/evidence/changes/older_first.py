@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from recall_loop.policy.evidence.changes.later_statements import LaterStatements
+from recall_loop.policy.evidence.changes.later_statements import CORRECTED_DEPTH, LaterStatements
 from recall_loop.policy.evidence.changes.placing import lifted
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
 from recall_loop.policy.facts.corrections import may_correct, relevant_statements
-
-CORRECTED_DEPTH = 10
-"""How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
 
 
 def older_first(

@@ -35,20 +35,23 @@ _OWNED = re.compile(
 def put_renewal_first(
     ordered: list[RankedEntry], question: AnalysedQuestion, moment: AskedMoment, matter: Matter
 ) -> list[RankedEntry]:
-    """Put what renews the first entry before it, where the question asks how things are now.
+    """Put what renews the first entry before it, where the question asks how things are now and has one answer.
 
     Args:
         ordered: what `order_corrections` returned.
-        question: the question; nothing renews one of several answers.
+        question: the question.
         moment: the moment that it asks about.
         matter: what it is about.
     """
-    if question.asks_several or moment.past or moment.until is not None:
-        return ordered
-    latest = find_renewal(ordered, matter)
+    latest = find_renewal(ordered, matter) if asks_about_now(question, moment) else None
     if latest is None:
         return ordered
     return [raised(latest, ordered[0]), *(item for item in ordered if item.id != latest.id)]
+
+
+def asks_about_now(question: AnalysedQuestion, moment: AskedMoment) -> bool:
+    """Tell whether a question has one answer, and asks how things are now."""
+    return not (question.asks_several or moment.past or moment.until)
 
 
 def find_renewal(ranked: Sequence[RankedEntry], matter: Matter) -> RankedEntry | None:
