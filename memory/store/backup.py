@@ -16,7 +16,7 @@ from recall_loop.memory.store.files.store_files import (
     errors_naming,
     has_writer,
 )
-from recall_loop.memory.store.files.store_place import checked_place, is_within, shown_place
+from recall_loop.memory.store.files.store_place import checked_place, is_within, make_folder, shown_place
 from recall_loop.memory.store.recovery import reconciling, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles, forget_chroma
 from recall_loop.memory.store.recovery.store_session import StoreSession
@@ -71,7 +71,7 @@ def _temporary_folder(goal: Path, *, like: Path | None) -> Iterator[Path]:
     """
     draft = goal.with_name(goal.name + _DRAFT)
     with errors_naming(goal, draft):
-        draft.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(draft)
         lock = WriterLock(draft)
         try:
             for left in draft.iterdir():

@@ -23,6 +23,7 @@ SUSPECT_FILE = "sidecar.suspect"
 SUSPECT_TEXTS = "texts"
 # For callers from Python, and for users of the command line.
 HOW_TO_READ_ONLY = "with read_only=True (`recall-loop serve` and `mcp`: --read-only)"
+REMOVED_MEANWHILE = "the folder was removed while it was being opened"
 LOCK_FILE = "writer.lock"
 SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
@@ -121,7 +122,7 @@ class WriterLock:
         try:
             self._stream: BinaryIO = open(self._path, "a+b", buffering=0)  # noqa: SIM115  # held for the store's life
         except FileNotFoundError as error:  # as by a restore: who waits tries the folder that comes in its place
-            raise StoreLockedError(f"{folder}: the folder was removed while it was being opened") from error
+            raise StoreLockedError(f"{folder}: {REMOVED_MEANWHILE}") from error
         try:
             _acquire_soon(self._stream)
             if not self.is_in_place():

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeGuard
 from urllib.parse import unquote
 
-from recall_loop.memory.store.files.store_files import file_identity
-from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
+from recall_loop.memory.store.files.store_files import REMOVED_MEANWHILE, file_identity
+from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnavailableError, UnsupportedOptionError
 
 ALLOWED_PLACES = "the path of a folder, or postgresql://user@host/database"
 _SCHEMES = ("postgresql://", "postgres://")
@@ -24,6 +24,21 @@ _LOGINS = (_LOGIN, re.compile(r"([^?]*)@"), re.compile(r"([^:\[]*:(?!\d*(?:[/?,]
 
 class NoStoreError(StoreUnavailableError):
     """The place can be read, and holds no store yet, nor anything that a store could be rebuilt from."""
+
+
+def make_folder(path: Path) -> None:
+    """Make a store's folder, which only its owner may read, and those above it, where there is none.
+
+    Raises:
+        OSError: as `mkdir` does.
+        StoreLockedError: there was one, which somebody removed meanwhile, as a restore does.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        if path.is_file() or path.is_symlink():
+            raise
+        raise StoreLockedError(f"{path}: {REMOVED_MEANWHILE}") from error
 
 
 def folder_mark(folder: Path) -> str | None:

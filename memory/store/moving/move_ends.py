@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE, SUSPECT_FILE, WriterLock
-from recall_loop.memory.store.files.store_place import is_within
+from recall_loop.memory.store.files.store_place import is_within, make_folder
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import opening, reconciling, recovery
@@ -93,7 +93,7 @@ def _target_file(path: Path) -> Iterator[Path]:
     opening.check_path(path, create=True, read_only=False)
     with suppress(FileExistsError):
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path)
         except PermissionError as error:
             raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
     with _lock(path):

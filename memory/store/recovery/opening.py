@@ -15,7 +15,7 @@ from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, Chroma
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock
-from recall_loop.memory.store.files.store_place import NoStoreError
+from recall_loop.memory.store.files.store_place import NoStoreError, make_folder
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
 from recall_loop.memory.store.recovery import rebuilding, recovery
@@ -215,8 +215,8 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
 
 def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> OpenStoreFiles:
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK):
+        make_folder(path)
+        if path.exists() and not os.access(path, os.W_OK):
             raise StoreReadOnlyError(f"{path}: the folder can't be written; open it {HOW_TO_READ_ONLY}")
         lock = WriterLock(path)
     except PermissionError as error:

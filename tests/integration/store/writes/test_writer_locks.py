@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recall_loop.memory.store.files.store_files import WriterLock
+from recall_loop.memory.store.files.store_place import make_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnusableError
 from tests.embedders import WordHashEmbedder
@@ -54,6 +58,32 @@ def test_who_waits_for_a_folder_that_is_replaced_takes_the_lock_of_the_one_in_it
             waiting.result(30)
     present.release()
     opened(folder).close()
+
+
+def test_a_folder_that_comes_and_goes_counts_as_locked_and_a_file_does_not(tmp_path: Path) -> None:
+    """Proves: STORE-4. As while it is restored: who waits tries again."""
+    folder, met, end = tmp_path / "memory", 0, time.monotonic() + 60
+    stop = threading.Event()
+
+    def come_and_go() -> None:
+        while not stop.is_set():
+            with suppress(OSError):
+                folder.mkdir()
+            with suppress(OSError):
+                folder.rmdir()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(come_and_go)
+        while met < 3 and time.monotonic() < end:
+            try:
+                make_folder(folder)
+            except StoreLockedError:
+                met += 1
+        stop.set()
+    assert met == 3
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        make_folder(tmp_path / "file")
 
 
 @pytest.mark.parametrize("wait", ["5", None, float("nan"), float("inf"), -1, True])
