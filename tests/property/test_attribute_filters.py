@@ -92,7 +92,7 @@ def found(store: MemoryStore, conditions: dict[str, Any]) -> list[int]:
     return [int(name) for name in ids]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(case=cases())
 def test_filters_give_what_plain_python_gives(case: Any) -> None:
     """Whatever is declared, and also after records were replaced and deleted. Proves: API-4."""
@@ -142,6 +142,7 @@ def test_any_names_make_a_path(names: list[str]) -> None:
         assert "\1" in path or names_of(path) == names
 
 
+@settings(max_examples=50)
 @given(FLOATS)
 def test_every_number_equals_itself_in_the_store(number: float) -> None:
     """SQLite reads both from the same digits. Proves: API-4."""

@@ -302,7 +302,7 @@ def test_processes_give_the_same_and_a_killed_one_loses_nothing(
     """Proves: OPS-2, LOOP-9."""
     (tmp_path / "queue.py").write_text("raise SystemExit('not the queue of Python')")
     monkeypatch.chdir(tmp_path)
-    asked = [*questions(24), request("odd", "Hello?", goal=print)]
+    asked = [*questions(14), request("odd", "Hello?", goal=print)]
     before = children_of(os.getpid())
     with MemoryStore.open(on_disk, embedder=embedder, read_only=True) as reader:
         lines = stream_batch(asked, store=reader, concurrency=4, workers=2, order="input")
@@ -312,9 +312,9 @@ def test_processes_give_the_same_and_a_killed_one_loses_nothing(
         os.kill(begun[0], signal.SIGKILL)
         found += lines
         assert [child for child in children_of(os.getpid()) if child not in before] == []
-    assert [line["id"] for line in found] == [*(f"q{n}" for n in range(24)), "odd"]
+    assert [line["id"] for line in found] == [*(f"q{n}" for n in range(14)), "odd"]
     assert found.pop()["error"]["type"] == "invalid_input"
-    local = list(stream_batch(asked[:24], store=harbour, order="input"))
+    local = list(stream_batch(asked[:14], store=harbour, order="input"))
     assert [without_times(line) for line in found] == [without_times(line) for line in local]
 
 
@@ -410,7 +410,7 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     tmp_path: Path, harbour: MemoryStore, on_disk: Path, embedder: MiniLmEmbedder, root: Path
 ) -> None:
     """Proves: OPS-2 (the processes that share the work end with the one that is killed)."""
-    requests, output = write(tmp_path / "in.jsonl", questions(30)), tmp_path / "out.jsonl"
+    requests, output = write(tmp_path / "in.jsonl", questions(18)), tmp_path / "out.jsonl"
     words = ["batch", str(requests), "-o", str(output), "--workers", "2", "--store", str(on_disk)]
     with forked_file(root / "tests" / "slow_cli.py", *words) as child:
         wait_until(lambda: lines_of(output) >= 5 or child.poll() is not None, 100)
@@ -418,10 +418,10 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     assert child.returncode == -signal.SIGKILL
     assert len(helpers) == 2
     done = lines_of(output)
-    assert 5 <= done < 30
+    assert 5 <= done < 18
     with MemoryStore.open(on_disk, embedder=embedder, read_only=True) as reader:
         summary = run_batch(requests, output, store=reader, resume=True)
-    assert (summary.total, summary.skipped, summary.failed) == (30, done, 0)
+    assert (summary.total, summary.skipped, summary.failed) == (18, done, 0)
     run_batch(requests, tmp_path / "whole.jsonl", store=harbour)
     assert essence(output) == essence(tmp_path / "whole.jsonl")
     wait_until(lambda: not any(Path(f"/proc/{helper}").exists() for helper in helpers))

@@ -111,21 +111,24 @@ def test_bad_lines_spoil_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_all_real_runs_convert_and_nothing_is_dropped(data_dir: Path) -> None:
-    """Limits and errors that the runs record are found, whatever the reward.
+def test_real_runs_convert_and_nothing_is_dropped(data_dir: Path, tmp_path: Path) -> None:
+    """Every third of them, and those with a rare end: recorded limits and errors are found, whatever the reward.
 
     Proves: TRAJ-1.
     """
-    path = data_dir / "tau" / "trajectories.jsonl"
-    given = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = list(read_runs(path))
-    assert [isinstance(run, Trajectory) for _, run in found] == [True] * 500
     expected = {
         "max_steps": "incomplete",
         "too_many_errors": "error",
         "user_stop": "completed",
         "agent_stop": "completed",
     }
+    every = (data_dir / "tau" / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = [line for at, line in enumerate(every) if at % 3 == 0 or '"too_many_errors"' in line]
+    given = [json.loads(line) for line in lines]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = list(read_runs(path))
+    assert len(found) == len(given) > 150 and {source["termination"] for source in given} >= set(expected)
     for source, (_, line) in zip(given, found, strict=True):
         assert isinstance(line, Trajectory)
         run = run_from_record(line)
@@ -135,4 +138,4 @@ def test_all_real_runs_convert_and_nothing_is_dropped(data_dir: Path) -> None:
         assert list(run.metadata.tools_used) == source["tools_used"]
         assert run.execution.status == expected.get(source["termination"], run.execution.status)
     runs = [run_from_record(line) for _, line in found if isinstance(line, Trajectory)]
-    assert sum(run.execution.status == "unknown" for run in runs) < 100
+    assert sum(run.execution.status == "unknown" for run in runs) < len(runs) / 5
