@@ -157,7 +157,13 @@ class EmbedderMismatchError(StoreError):
 
 
 class EmbedderError(RecallError):
-    """The embedder can't be loaded or can't embed; the cause is what it raised itself."""
+    """The embedder can't be loaded or can't embed; the cause is what it raised itself.
+
+    Attributes:
+        retried: whether its client has tried several times, so that nobody else needs to.
+    """
+
+    retried = False
 
 
 class WorkerError(RecallError):

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tenacity import (
     RetryCallState,
     Retrying,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
     stop_before_delay,
     wait_exponential,
@@ -83,8 +83,12 @@ def _attempted(
     return found, attempts, failure
 
 
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, StoreError) or (isinstance(error, EmbedderError) and not error.retried)
+
+
 # Made once: each instance is a reference cycle, left to the garbage collector.
-_TRANSIENT = retry_if_exception_type((StoreError, EmbedderError))
+_TRANSIENT = retry_if_exception(_may_pass)
 
 
 def _retrying(settings: Settings, deadline: float) -> Retrying:

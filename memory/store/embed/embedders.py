@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import Protocol, runtime_checkable
 
-from recall_loop.llm.endpoint.failures import classify_error
+from recall_loop.llm.endpoint.failures import FailureReason, classify_error
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.types import ContentType
 
@@ -157,19 +157,25 @@ def run_embedder(
 
 
 @contextmanager
-def embedder_errors(name: str, shown: str) -> Iterator[None]:
+def embedder_errors(name: str, shown: str, *, retried: bool = False) -> Iterator[None]:
     """Turn whatever an embedder raises into an `EmbedderError`, whose cause it is.
 
     The original's text, and `name`, are for operators only, as they may have an endpoint's address and key; `shown` is
-    a name for everybody.
+    a name for everybody. `retried`: see `EmbedderError`.
     """
     try:
         yield
     except (EmbedderError, MemoryError):
         raise
     except Exception as error:
-        told = f"{shown}: texts can't be embedded: {classify_error(error).failure.detail}"
-        raise EmbedderError(f"{name}: {type(error).__name__}: {error}", told=told) from error
+        call = classify_error(error)
+        unknown = call.failure.reason is FailureReason.ERROR and not call.unreadable
+        why = type(error).__name__ if unknown else call.failure.detail
+        failed = EmbedderError(
+            f"{name}: {type(error).__name__}: {error}", told=f"{shown}: texts can't be embedded: {why}"
+        )
+        failed.retried = retried
+        raise failed from error
 
 
 def validate_vectors(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:

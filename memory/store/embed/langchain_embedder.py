@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
 from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
 from recall_loop.memory.store.embed.embedders import FloatMatrix, embedder_errors, validate_vectors
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.run.patience import patience
 from recall_loop.state.types import DEFAULT_OPENAI_TIMEOUT
 
 if TYPE_CHECKING:
@@ -72,19 +74,34 @@ class LangChainEmbedder:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        with embedder_errors(self.fingerprint, self._shown):
+        with embedder_errors(self.fingerprint, self._shown, retried=_tries(self._client) > 1):
             made = embed(self._client, list(texts))
         dimension = self._dimension or len(next(iter(made), ()))
         return validate_vectors(self, made, len(texts), dimension)
 
 
-def _embedded_queries(embeddings: Embeddings, texts: list[str]) -> list[list[float]]:
+def _embedded_queries(embeddings: Embeddings, texts: list[str], usual: float | None = None) -> list[list[float]]:
     if _is_openai(embeddings):  # it embeds queries like documents, of which one request takes many
-        return embeddings.embed_documents(texts)
+        return cast("OpenAIEmbeddings", embeddings).embed_documents(texts, **_time_limit(embeddings, usual))
     if len(texts) == 1:
         return [embeddings.embed_query(texts[0])]
     with ThreadPoolExecutor(min(len(texts), _PARALLEL_QUERIES)) as pool:
         return list(pool.map(embeddings.embed_query, texts))
+
+
+def _time_limit(embeddings: object, usual: float | None) -> dict[str, Any]:
+    """Return the maximum of one try at OpenAI, in seconds: all of them last no longer than who asks may wait."""
+    own = usual or getattr(embeddings, "request_timeout", None)
+    if own is not None and not isinstance(own, int | float):
+        return {}  # limits of connecting and reading, each of its own
+    seconds = min(own or math.inf, patience(math.inf) / _tries(embeddings))
+    return {"timeout": seconds} if math.isfinite(seconds) else {}
+
+
+def _tries(embeddings: object) -> int:
+    """Return how often a client sends a request that fails."""
+    more = getattr(embeddings, "max_retries", 0)
+    return 1 + (more if isinstance(more, int) else 0)
 
 
 def _is_openai(embeddings: object) -> bool:
@@ -115,7 +132,7 @@ class OpenAIEmbedder(LangChainEmbedder):
         dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
             embedding one word when first needed.
         query_seconds: maximum of one request for vectors of queries, which is tried up to three times: somebody waits
-            for them. What is stored has the ten minutes of OpenAI's own client.
+            for them. A run's deadline shortens it. What is stored has the ten minutes of OpenAI's own client.
     """
 
     def __init__(
@@ -136,7 +153,7 @@ class OpenAIEmbedder(LangChainEmbedder):
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors. Raises `EmbedderError` when the endpoint fails, or doesn't answer in time."""
-        return self._embed(texts, lambda _, given: self._client.embed_documents(given, timeout=self._query_seconds))
+        return self._embed(texts, partial(_embedded_queries, usual=self._query_seconds))
 
     @cached_property
     def _client(self) -> OpenAIEmbeddings:

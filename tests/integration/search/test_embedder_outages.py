@@ -109,6 +109,21 @@ def test_a_run_goes_on_by_words(remote: Endpoint, outage: Behaviour) -> None:
         assert (after.degraded, after.confidence) == (False, with_vectors.confidence)
 
 
+@pytest.mark.parametrize("limit", [{"openai_timeout_seconds": 0.2}, {"deadline_seconds": 3.0}])
+def test_a_client_that_tries_again_itself_is_asked_once(limit: dict[str, float]) -> None:
+    """Its tries together last no longer than the run may. Proves: STOP-6, SEARCH-9."""
+    with ChatEndpoint(lambda _: {}) as server:
+        settings = Settings(embedder="openai", openai_base_url=server.url, **limit)
+        with filled_store(make_embedder(settings)) as store:
+            before = len(server.embedded)
+            server.embeds = Behaviour.HANGS
+            result = retrieve(valley_request(DIRECT, debug=True), store=store, settings=settings)
+            assert len(server.embedded) == before + 3
+    assert result.metadata["trace"]["tool_calls"][0]["attempts"] == 2
+    assert result.warnings[0].startswith(ALONE) and "f-tallinn" in [fact.id for fact in result.facts]
+    assert result.metadata["duration_ms"] < 1000 * Settings().openai_timeout_seconds
+
+
 async def test_every_way_to_ask_goes_on_by_words(remote: Endpoint) -> None:
     """Proves: STOP-6, API-1, OPS-2."""
     remote.fail(Behaviour.SERVER_ERROR)
@@ -212,6 +227,7 @@ def test_the_service_answers_by_words_and_refuses_writes() -> None:
     ("answer", "words"),
     [
         (OSError("the socket is gone"), "word-hashes: OSError: the socket is gone"),
+        (RuntimeError("no socket"), "word-hashes: RuntimeError: no socket"),
         (AttributeError("a bug"), "word-hashes: AttributeError: a bug"),
         (np.full((1, 32), np.nan), "NaN"),
         (np.ones((3, 32)), r"vectors of shape \(3, 32\)"),
@@ -238,6 +254,7 @@ def test_whatever_an_own_embedder_does_is_one_error(answer: Any, words: str) -> 
             store.upsert([{"id": "new", "kind": "fact", "text": "Half."}], tenant=VALLEY)
         if isinstance(answer, Exception):
             assert caught.value.__cause__ is answer and "socket" not in caught.value.told
+            assert type(answer) is not RuntimeError or caught.value.told.endswith("embedded: RuntimeError")
         assert search(store, "granary of Pelle Lund", scope=IN_VALLEY).hits[0].record.id == "f-granary"
         assert retrieve(valley_request(DIRECT), store=store, settings=QUICK).degraded
         store.embedder.broken = False
