@@ -17,37 +17,55 @@ from recall_loop.policy.logistic import log_odds
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.run.state_entries import PoolEntry
-from recall_loop.state.types import Role
+from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.passages import passage
 
 # How many facts are read, best first, before the order is settled, and of the settled ones.
-_READ_DEPTH, _SIGNAL_DEPTH = 4, 3
+_READ_DEPTH, _SIGNAL_DEPTH = 6, 3
 # Characters of a fact that are read.
 _READ_CHARACTERS = 400
-# Reading ends at a fact that is so likely an answer.
-_SURE = 0.7
-# A fact takes the first one's place if it answers the question at least so likely, and its log-odds are so much above
-# that one's. Both were chosen on the lives in `benchmarks/weights/confidence/lives` and on LoCoMo's first places.
-_LEAST_LIKELY, _LIKELIER = 0.2, math.log(8.0)
+# Reading ends at a fact that is so likely an answer: for the order, and for confidence.
+_CERTAIN, _SURE = 0.95, 0.7
+# What the log-odds that reading gives add to a fact's score, each.
+_READING_WEIGHT = 0.05
+# One of the first four takes the first one's place if it answers the question at least so likely, and its log-odds are
+# so much above that one's. These were chosen on the lives in `benchmarks/weights/confidence/lives` and on LoCoMo.
+_FRONT_DEPTH, _LEAST_LIKELY, _LIKELIER = 4, 0.5, math.log(8.0)
 # A fact stays evidence if it answers the question at least so likely.
 _LIKELY = 0.9
 _EVEN, _UNLIKELY = 0.5, 0.2
 
 
-def put_answer_first(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Return the facts with the likeliest answer of the first four moved to the front, if the first is none.
+def order_by_reading(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
+    """Return the facts with the first six ordered by whether they answer the question, too, as they are read.
 
-    Facts for a question with several answers keep their order.
+    That orders what was said and facts: a passage of a document often answers with another one together. Scores stay
+    with the places. Facts for a question with several answers keep their order.
     """
+    if run.question.asks_several or run.question.about_questions:
+        return list(ranked)
     told = [item for item in ranked[:_READ_DEPTH] if run.is_evidence(item.entry)]
-    if run.question.asks_several or run.question.about_questions or not told or told[0] is not ranked[0]:
-        return list(ranked)
-    read = _read([run.evidence(item.entry) for item in told], run)
-    at = max(range(len(read)), key=lambda place: read[place])
-    if read[at] < _LEAST_LIKELY or log_odds(read[at]) - log_odds(read[0]) < _LIKELIER:
-        return list(ranked)
-    first = replace(told[at], score=ranked[0].score)
-    return [first, *(item for item in ranked if item is not told[at])]
+    read = _read([run.evidence(item.entry) for item in told], run, _CERTAIN)
+    odds = {item.id: log_odds(each) for item, each in zip(told, read, strict=False)}
+    said = [item for item in told[: len(read)] if item.entry["record"]["kind"] != ContentType.ARCHIVAL]
+    ordered = _reordered(ranked, sorted(said, key=lambda item: -(item.score + _READING_WEIGHT * odds[item.id])))
+    return _reordered(ordered, _answer_first([item for item in ordered if item.id in odds], odds))
+
+
+def _reordered(ranked: Sequence[RankedEntry], wanted: Sequence[RankedEntry]) -> list[RankedEntry]:
+    """Return the facts with some of them in another order in the places that these have, whose scores they get."""
+    ids, following = {item.id for item in wanted}, iter(wanted)
+    return [replace(next(following), score=item.score) if item.id in ids else item for item in ranked]
+
+
+def _answer_first(best: list[RankedEntry], odds: Mapping[str, float]) -> list[RankedEntry]:
+    """Return facts with the likeliest answer of the first four moved to the front, if the first is none."""
+    if not best:
+        return best
+    likeliest = max(best[:_FRONT_DEPTH], key=lambda item: odds[item.id])
+    if odds[likeliest.id] < log_odds(_LEAST_LIKELY) or odds[likeliest.id] - odds[best[0].id] < _LIKELIER:
+        return best
+    return [likeliest, *(item for item in best if item.id != likeliest.id)]
 
 
 def likely_answers(ranked: Sequence[RankedEntry], run: RunContext) -> frozenset[str]:
@@ -81,8 +99,8 @@ def _with_rules(probability: float, entry: PoolEntry, run: RunContext) -> float:
     return min(probability, _UNLIKELY) if question.asked is AnswerKind.PERSON and not holds else probability
 
 
-def _read(entries: Sequence[PoolEntry], run: RunContext) -> list[float]:
-    """Return the probability of each entry up to one that surely answers; each text is read once a run.
+def _read(entries: Sequence[PoolEntry], run: RunContext, sure: float = _SURE) -> list[float]:
+    """Return the probability of each entry up to one that is at least so sure; each text is read once a run.
 
     If the model can't be run, the run goes on with even odds, and its result says so.
     """
@@ -95,7 +113,7 @@ def _read(entries: Sequence[PoolEntry], run: RunContext) -> list[float]:
             except EmbedderError as error:
                 run.readings[text], run.unread = _EVEN, f"facts not read with the question: {error.told}"
         read.append(run.readings[text])
-        if read[-1] >= _SURE:
+        if read[-1] >= sure:
             break
     return read
 

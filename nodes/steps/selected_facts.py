@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.nodes.steps.answer_reading import put_answer_first
+from recall_loop.nodes.steps.answer_reading import order_by_reading
 from recall_loop.nodes.steps.corrected_facts import correct_facts
 from recall_loop.policy.evidence.evidence_folding import Supersession, demote_superseded, fact_ids, fold_messages
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -34,7 +34,7 @@ def _order_facts(state: AgentState, run: RunContext) -> list[RankedEntry]:
     similar = [item for item in run.ranked(state) if item.entry["similarity"] >= least]
     listed, crowding = run.question.listed is not None, settings.rank_crowding_weight
     varied = demote_duplicates(fold_repeats(similar), settings.duplicate_similarity, crowding, listed=listed)
-    answered = put_answer_first(_demote_superseded(varied, run), run)
+    answered = order_by_reading(_demote_superseded(varied, run), run)
     return correct_facts(put_alike_negated_first(answered, run.question.text), state, run)
 
 

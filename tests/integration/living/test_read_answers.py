@@ -48,13 +48,34 @@ def test_a_property_that_is_not_told_is_less_sure(told: str, answered: str, open
             "did it in 1:57:40!!!",
             ["I run the half marathon on 2 November, aiming for under two hours"],
         ),
+        (
+            "When is my dentist appointment?",
+            "they gave me Tuesday the 14th at half past three for the teeth",
+            [
+                "I need to make an appointment with the dentist",
+                "Calling the dentist about an appointment again",
+                "My dentist never has an appointment free",
+                "An appointment at my dentist takes ages",
+            ],
+        ),
+        (
+            "Wann ist mein Termin beim Zahnarzt?",
+            "sie haben mir Dienstag den 14. um halb vier gegeben, für die Zähne",
+            [
+                "Ich brauche einen Termin beim Zahnarzt",
+                "Wegen eines Termins beim Zahnarzt angerufen",
+                "Beim Zahnarzt ist nie ein Termin frei",
+                "Ein Termin beim Zahnarzt dauert ewig",
+            ],
+        ),
     ],
 )
 def test_what_answers_comes_before_what_is_on_the_matter(question: str, answer: str, others: list[str]) -> None:
     """Proves: RANK-3, LIVE-4 (what is nearer to the question in words doesn't hold what it asks for)."""
     facts = recalled(question, *others, answer, "The vet said Biscuit needs two teeth out").facts
     assert facts[0].text == answer
-    assert facts[0].score >= facts[1].score
+    scores = [fact.score for fact in facts]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_a_damaged_reader_leaves_the_result_degraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
