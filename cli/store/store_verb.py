@@ -76,8 +76,8 @@ def _add_maintenance(actions: Any) -> None:
     verify = add_action(
         actions,
         "verify",
-        "check the store for damage, and count its records and the expired ones that await a sweep; the exit code is 0 if "
-        "it is sound, else 1",
+        "check the store for damage, and count its records and the expired ones that await a sweep; the exit code is 0 "
+        "if it is sound, else 1",
         tenant=False,
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
