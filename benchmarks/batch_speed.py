@@ -22,7 +22,7 @@ from typing import Any
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.graph.batch.batch_engines import ProcessEngine, ThreadEngine
-from recall_loop.graph.batch.batch_requests import requests_from_objects
+from recall_loop.graph.batch.batch_requests import RunOptions, requests_from_objects
 from recall_loop.graph.batch.batch_rounds import BatchScheduler
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
@@ -34,8 +34,8 @@ GOAL = 1.6
 def engine_of(way: str, store: MemoryStore) -> ThreadEngine | ProcessEngine:
     concurrency, workers = map(int, way.split("x"))
     if workers == 1:
-        return ThreadEngine(store, Settings(), concurrency)
-    return ProcessEngine({"path": str(store.path), "settings": Settings()}, concurrency, workers)
+        return ThreadEngine(store, RunOptions(Settings()), concurrency)
+    return ProcessEngine({"location": store.location, "options": RunOptions(Settings())}, concurrency, workers)
 
 
 def timed(engine: ThreadEngine | ProcessEngine, requests: list[dict[str, Any]]) -> float:

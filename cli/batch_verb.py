@@ -154,12 +154,12 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
 def _default_workers(args: argparse.Namespace, total: int, store: MemoryStore, settings: Settings) -> int:
     """Return how many processes are worth starting for the remaining requests."""
     from recall_loop.graph.batch.batch_engines import multiprocess_blocker
-    from recall_loop.graph.batch.batch_requests import count_requests
+    from recall_loop.graph.batch.batch_requests import RunOptions, count_requests
     from recall_loop.memory.store.embed.embedder_factory import available_processors
 
     left = total - (count_requests(args.output) if args.resume and args.output.is_file() else 0)
     wanted = min(available_processors(), args.concurrency, left // _MIN_REQUESTS_PER_WORKER, _MAX_DEFAULT_WORKERS)
-    return 1 if wanted <= 1 or multiprocess_blocker(store, settings) else wanted
+    return 1 if wanted <= 1 or multiprocess_blocker(store, RunOptions(settings)) else wanted
 
 
 def _print_summary(output: Path, summary: BatchSummary, seconds: float) -> None:

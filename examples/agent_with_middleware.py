@@ -7,7 +7,9 @@ key; give `agent` any chat model.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from langchain.agents import create_agent
@@ -73,17 +75,21 @@ def agent(memory: Memory, user_id: str, model: BaseChatModel) -> Any:
     return create_agent(model, system_prompt="Be brief.", middleware=[Remembering(memory, user_id)])
 
 
-def main() -> None:
-    """State something on one day and ask on another; another user's agent knows nothing about it."""
-    with Memory() as memory:
-        for user, line in (
-            ("ann", "Tamme services the engine of the launch in March."),
-            ("ann", "Who services the engine?"),
-            ("bo", "Who services the engine?"),
-        ):
+def talk(place: str | Path, lines: Sequence[tuple[str, str]]) -> None:
+    """Have users' agents answer, from one memory that is opened once for all of them and closed at the end."""
+    with Memory(place) as memory:
+        for user, line in lines:
             told = agent(memory, user, Scripted(responses=[AIMessage("")])).invoke({"messages": [HumanMessage(line)]})
             print(f"{user}> {line}\n{told['messages'][-1].content}\n")
 
 
+def main(place: str | Path) -> None:
+    """State something on one day and ask on another; another user's agent knows nothing about it."""
+    talk(place, [("ann", "Tamme services the engine of the launch in March.")])
+    talk(place, [("ann", "Who services the engine?"), ("bo", "Who services the engine?")])
+
+
 if __name__ == "__main__":
-    main()
+    # In production a folder that lasts, or postgresql://… where several processes or machines write.
+    with tempfile.TemporaryDirectory() as folder:
+        main(Path(folder) / "memory")

@@ -17,6 +17,7 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.bindings import check_bindings
 from recall_loop.state.errors import UnsupportedOptionError, invalid_input_from, validate_model
+from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.search import SearchParams
@@ -25,8 +26,10 @@ from recall_loop.state.types import ContentType, ScopeMode
 
 DEFAULT_DOCUMENTS = SearchParams(limit=10, limit_per_type=False)
 _SCOPE = ("tenant", "agent_id", "user_id", "conversation_id")
-# Search options that the loop accepts; it chooses the others itself.
-_LOOP_OPTIONS = frozenset({"filters", "content_types", "language", "limit", "reference_time"})
+# Search options that the loop accepts, `limit` as its `max_facts`; it chooses the others itself.
+_SHARED = ("filters", "content_types", "language", "reference_time", "fuzzy", "debug")
+_LOOP_OPTIONS = frozenset({*_SHARED, "limit"})
+_LOOP_ONLY = ("goal", "max_iterations")
 _RECORD_FIELDS = (
     "user_id",
     "agent_id",
@@ -58,18 +61,22 @@ class RecallLoopRetriever(BaseRetriever):
         store: the memory.
         mode: "search" = one search; "recall" = the loop.
         params: options of the search, or a mapping of them; absent = the ten best of all content types together. The
-            loop takes `filters`, `content_types`, `language`, `limit` (its `max_facts`) and `reference_time`.
+            loop takes `filters`, `content_types`, `language`, `limit` (its `max_facts`), `reference_time`, `fuzzy` and
+            `debug`. With `debug`, a document has its scores as `debug`.
         tenant: whose memory is read.
         agent_id: agent whose memory is read; None = all.
         user_id: user whose memory is read; None = all.
         conversation_id: only this conversation; None = all.
         scope: local = one agent; constellation = its group.
+        goal: what the caller wants to achieve, beside the question; the loop's.
+        max_iterations: most rounds of the loop, 1 to 100; None = that of the settings.
         settings: settings of the loop; None = those of the environment.
-        llm: chat model of the loop, or its name as "provider:model"; None = that of the settings, if any.
+        llm: chat model of the loop, which plans and judges, or its name as "provider:model"; None = that of the
+            settings, if any. No answer is written, as documents have no place for it.
 
     Raises:
         InvalidInputError: a field is out of its range, or unknown.
-        UnsupportedOptionError: an option of a search that the loop doesn't take.
+        UnsupportedOptionError: an option of a search that the loop doesn't take, or the other way round.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -82,6 +89,8 @@ class RecallLoopRetriever(BaseRetriever):
     user_id: str | None = None
     conversation_id: str | None = None
     scope: ScopeMode = ScopeMode.LOCAL
+    goal: str | None = None
+    max_iterations: int | None = None
     settings: Settings | None = Field(None, repr=False)
     llm: ChatModel | str | None = Field(None, repr=False)
     _scope: Scope = PrivateAttr()
@@ -98,10 +107,17 @@ class RecallLoopRetriever(BaseRetriever):
             raise invalid_input_from(error, schema=type(self).model_json_schema()) from error
         self._scope = validate_model(Scope, {name: getattr(self, name) for name in _SCOPE} | {"mode": self.scope})
         self._check_options()
+        if self.mode == "recall":
+            validate_model(RetrieveRequest, self._request("?"))
 
     def _check_options(self) -> None:
         self.params.check_supported()
-        if self.mode == "search" or self.params is DEFAULT_DOCUMENTS:
+        if self.mode == "search":
+            for name in _LOOP_ONLY:
+                if (value := getattr(self, name)) is not None:
+                    raise UnsupportedOptionError(name, value, "absent with mode=search; mode=recall takes it")
+            return
+        if self.params is DEFAULT_DOCUMENTS:
             return
         for name in sorted(self.params.model_fields_set - _LOOP_OPTIONS):
             allowed = f"absent with mode=recall, which takes {', '.join(sorted(_LOOP_OPTIONS))}"
@@ -123,17 +139,15 @@ class RecallLoopRetriever(BaseRetriever):
 
     def _search(self, query: str) -> list[Document]:
         return [
-            _document(hit.record, hit.record, hit.record.kind, similarity=hit.similarity, score=hit.score)
+            _document(hit.record, hit.record, hit.record.kind, hit.debug, similarity=hit.similarity, score=hit.score)
             for hit in search(self.store, query, scope=self._scope, params=self.params, fallback=False).hits
         ]
 
     def _request(self, query: str) -> dict[str, Any]:
-        chosen = {
-            name: getattr(self.params, name) for name in ("filters", "content_types", "language", "reference_time")
-        }
-        fields = chosen | {name: getattr(self, name) for name in _SCOPE} | {"max_facts": self.params.limit}
+        fields = {name: getattr(self.params, name) for name in _SHARED} | {"max_facts": self.params.limit}
+        fields |= {name: getattr(self, name) for name in (*_SCOPE, *_LOOP_ONLY)}
         given = {name: value for name, value in fields.items() if value is not None}
-        return {"messages": [{"content": query}], "scope": self.scope, **given}
+        return {"messages": [{"content": query}], "scope": self.scope, "write_answer": False, **given}
 
     def _recalled(self, result: RetrieveResult) -> list[Document]:
         ids = [fact.id for fact in check_searched(result).facts]
@@ -148,6 +162,7 @@ class RecallLoopRetriever(BaseRetriever):
                 fact,
                 records.get(fact.id, fact),
                 fact.content_type,
+                fact.debug,
                 similarity=fact.similarity,
                 score=fact.score,
                 **whole,
@@ -156,8 +171,12 @@ class RecallLoopRetriever(BaseRetriever):
         ]
 
 
-def _document(found: Any, record: Any, kind: ContentType, **figures: object) -> Document:
+def _document(
+    found: Any, record: Any, kind: ContentType, debug: Mapping[str, Any] | None, **figures: object
+) -> Document:
     """Return a fact with its scores and the set fields of its record, as plain JSON."""
+    if debug is not None:
+        figures["debug"] = debug
     values = record.model_dump(mode="json", include=set(_RECORD_FIELDS), exclude_none=True)
     fields = {name: value for name, value in values.items() if value not in ([], {})}
     return Document(

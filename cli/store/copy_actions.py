@@ -8,6 +8,7 @@ from dataclasses import asdict
 from recall_loop.cli.core.common import open_as_it_is, store_path
 from recall_loop.cli.core.progress_bars import progress_bar
 from recall_loop.cli.core.screen import Screen, print_json
+from recall_loop.cli.store.store_actions import expired_words
 from recall_loop.memory.store.backup import not_a_folder_error
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.files.store_place import checked_place, is_address, shown_place
@@ -25,11 +26,10 @@ def backup(args: argparse.Namespace, settings: Settings) -> int:
         report = store.maintenance.backup(target)
     records, place = report.records or 0, shown_place(target)
     if args.json:
-        print_json({"records": records, "target": place})
+        print_json({"records": records, "expired": report.expired or 0, "target": place})
     else:
-        Screen().line(
-            f"Backed up {format_count(records, 'record')} to {place}; the first open for writing completes it."
-        )
+        copied = f"{format_count(records, 'record')}{expired_words(report)}"
+        Screen().line(f"Backed up {copied} to {place}; the first open for writing completes it.")
     return 0
 
 

@@ -25,7 +25,7 @@ from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.intake.files.record_lines import export_lines
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import embedder_of_version
-from recall_loop.memory.store.recovery.verify import verify_place
+from recall_loop.memory.store.recovery.verify import VerificationReport, verify_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count, truncate
 from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, validate_model
@@ -86,7 +86,8 @@ def tenants(args: argparse.Namespace, settings: Settings) -> int:
         return 0
     screen = Screen()
     for one in found:
-        screen.line(f"{one.records:>12,} records {one.bytes / 1_000_000:>12,.1f} MB  {one.tenant}")
+        size = f"{one.records:>12,} records {one.bytes / 1_000_000:>12,.1f} MB"
+        screen.line(f"{size}  {one.tenant}{f' ({one.expired:,} more expired)' if one.expired else ''}")
     if not found:
         screen.line("No records.")
     return 0
@@ -120,11 +121,16 @@ def verify(args: argparse.Namespace, settings: Settings) -> int:
     lines = [*report.findings, *(f"note: {note}" for note in report.notes)]
     if report.sound:
         both = "" if report.chroma_rows is None else ", the same on both sides"
-        lines.append(f"Sound: {format_count(report.records or 0, 'record')}{both}.")
+        lines.append(f"Sound: {format_count(report.records or 0, 'record')}{expired_words(report)}{both}.")
     screen = Screen()
     for line in lines:
         screen.line(line)
     return 0 if report.sound else 1
+
+
+def expired_words(report: VerificationReport) -> str:
+    """Return what to say beside a report's records of those that have expired; empty without any."""
+    return f" ({report.expired:,} more expired)" if report.expired else ""
 
 
 def rebuild(args: argparse.Namespace, settings: Settings) -> int:

@@ -53,7 +53,14 @@ def add_parser(subparsers: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_action(actions, "info", "print what the store holds")
-    add_json_option(add_action(actions, "tenants", "print each tenant with its records and their bytes", tenant=False))
+    add_json_option(
+        add_action(
+            actions,
+            "tenants",
+            "print each tenant with its records, how many more have expired and await a sweep, and the bytes of all",
+            tenant=False,
+        )
+    )
     _add_maintenance(actions)
     _add_list(actions)
     _add_update(actions)
@@ -67,7 +74,11 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_maintenance(actions: Any) -> None:
     verify = add_action(
-        actions, "verify", "check the store for damage; the exit code is 0 if it is sound, else 1", tenant=False
+        actions,
+        "verify",
+        "check the store for damage, and count its records and the expired ones that await a sweep; the exit code is 0 "
+        "if it is sound, else 1",
+        tenant=False,
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
     rebuild = add_action(actions, "rebuild", "rebuild the indexes", tenant=False, writes=True)
@@ -90,7 +101,8 @@ def _add_maintenance(actions: Any) -> None:
     move.add_argument("--to", required=True, metavar="PATH", help="new folder, or postgresql://user@host/database")
     add_json_option(move)
     example = "--store ./my-memory ./backups/monday"
-    words = "copy a store in a folder to a new folder, even while a service writes to it, and verify the copy"
+    words = "copy a store in a folder to a new folder, even while a service writes to it, and verify the copy; "
+    words += "records that have expired and await a sweep are copied, and counted separately"
     backup = add_action(actions, "backup", words, example, tenant=False)
     backup.add_argument("target", metavar="TARGET", help="a folder that doesn't exist yet")
     add_json_option(backup)

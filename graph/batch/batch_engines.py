@@ -15,14 +15,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run_request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, RunOptions, run_request
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process, thread_environment
 from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
-from recall_loop.state.settings.settings import Settings
 
 # If more processes than this die without an answer, they are no longer replaced.
 _MAX_DEATHS = 8
@@ -34,14 +33,14 @@ _QUEUED_PER_WORKER = 2
 class ThreadEngine:
     """Runs requests in threads of this process, over an open store."""
 
-    def __init__(self, store: MemoryStore, settings: Settings, concurrency: int) -> None:
+    def __init__(self, store: MemoryStore, options: RunOptions, concurrency: int) -> None:
         self.slots = concurrency
-        self._store, self._settings = store, settings
+        self._store, self._options = store, options
         self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="recall-loop-batch")
 
     def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Begin a request."""
-        return self._pool.submit(run_request, request, self._store, self._settings)
+        return self._pool.submit(run_request, request, self._store, self._options)
 
     def close(self) -> None:
         """Drop requests that haven't started, and wait for the others."""
@@ -187,19 +186,22 @@ class _WorkerProcess:
 
 def _useful_threads(setup: dict[str, Any]) -> int:
     """Return how many requests at once are worth their threads in one process: any number, if they wait for a model."""
-    settings: Settings = setup["settings"]
-    if settings.llm_model or settings.embedder == "openai":
+    options: RunOptions = setup["options"]
+    if options.has_model or options.settings.embedder == "openai":
         return sys.maxsize
     # A second thread takes turns with the first at Python; beside a server it computes while the first one waits.
     location: Path | str = setup["location"]
     alone = isinstance(location, Path) and chroma_server.read_server_file(location) is None
-    return 1 if alone and settings.chroma_url is None else 2
+    return 1 if alone and options.settings.chroma_url is None else 2
 
 
-def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:
+def multiprocess_blocker(store: MemoryStore, options: RunOptions) -> str | None:
     """Return why other processes can't share the work on this store; None if they can."""
+    settings = options.settings
     if store.location is None:
         return "the store is in memory"
+    if options.llm is not None and not isinstance(options.llm, str):
+        return "the chat model is an object, which other processes can't have: name it as provider:model"
     if settings.capture_runs and store.path is not None:
         return "runs are captured, and a store has one writer"
     if embedder_of_version(make_embedder(settings), store.embedder.fingerprint) is None:

@@ -13,15 +13,17 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from recall_loop.graph.run import retrieve
+from recall_loop.llm.endpoint.wrapped_models import ChatModel
 from recall_loop.memory.parsing.foreign_json import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, RecallError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
@@ -167,15 +169,30 @@ def _invalid_request(line: int, digest: str | None, kind: str, message: str, fie
     return BatchRequest(line, None, digest, error=error)
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `retrieve` takes beside a request and a store, the same for every request of a batch."""
+
+    settings: Settings
+    context: Context = field(default_factory=Context)
+    llm: ChatModel | str | None = None
+
+    @property
+    def has_model(self) -> bool:
+        """Whether requests wait for a chat model."""
+        return bool(self.llm or self.context.llm_model or self.settings.llm_model)
+
+
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 _log = logging.getLogger(__name__)
 
 
-def run_request(request: BatchRequest, store: MemoryStore, settings: Settings) -> ResultLine:
+def run_request(request: BatchRequest, store: MemoryStore, options: RunOptions) -> ResultLine:
     """Run one request and return its line; nothing that goes wrong with it ends the batch."""
-    fields = {"tenant": settings.tenant} | dict(request.fields or {})
     try:
-        result = retrieve(fields, store=store, settings=settings)
+        result = retrieve(
+            request.fields or {}, store=store, settings=options.settings, context=options.context, llm=options.llm
+        )
     except RecallError as error:
         return request.result_line(error=describe_error(error))
     except Exception as error:  # noqa: BLE001  # the log has the traceback; the other requests continue

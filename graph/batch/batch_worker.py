@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any
 
-from recall_loop.graph.batch.batch_requests import run_request
+from recall_loop.graph.batch.batch_requests import RunOptions, run_request
 from recall_loop.graph.frozen_heap import freeze_heap
 from recall_loop.memory.store.embed.onnx_model import limit_threads
 from recall_loop.memory.store.store import MemoryStore
@@ -26,7 +26,8 @@ def main() -> None:
     """Answer requests until there are no more."""
     requests, replies = sys.stdin.buffer, _claim_stdout()
     setup = pickle.load(requests)  # from the process that started this one
-    settings = setup["settings"]
+    options: RunOptions = setup["options"]
+    settings = options.settings
     limit_threads(setup["processors"])
     try:
         store = MemoryStore.from_settings(
@@ -42,7 +43,7 @@ def main() -> None:
         with suppress(EOFError):  # no more input
             while True:
                 number, request = pickle.load(requests)  # from the process that started this one
-                pool.submit(run_request, request, store, settings).add_done_callback(partial(reply, number))
+                pool.submit(run_request, request, store, options).add_done_callback(partial(reply, number))
         pool.shutdown(cancel_futures=True)
 
 

@@ -18,12 +18,11 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from recall_loop.graph.batch.batch_engines import multiprocess_blocker
-from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run_request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, RunOptions, run_request
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.files.store_place import shown_place
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, RecallError, WorkerError
-from recall_loop.state.settings.settings import Settings
 
 _ANSWER_SECONDS = 10
 
@@ -32,7 +31,7 @@ class RayWorker:
     """Opens the store when it is made, and says in `ready` what went wrong."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
-        self._settings = setup["settings"]
+        self._options: RunOptions = setup["options"]
         self._store: MemoryStore | None = None
         self._why: str | None = None
         try:
@@ -48,7 +47,7 @@ class RayWorker:
         """Run one request; raise `WorkerError` where the store couldn't be opened."""
         if self._store is None:
             raise WorkerError(self._why or "the store isn't open")
-        return run_request(request, self._store, self._settings)
+        return run_request(request, self._store, self._options)
 
     def _open(self, setup: dict[str, Any]) -> None:
         own = version("recall-loop")
@@ -56,8 +55,9 @@ class RayWorker:
             raise WorkerError(f"recall-loop {own} is installed there, but {setup['version']} here")
         if setup["url"] is not None:
             _check_chroma(setup["url"])
-        location, read_only = setup["location"], not self._settings.capture_runs
-        store = MemoryStore.from_settings(self._settings, location, create=False, read_only=read_only)
+        location, settings = setup["location"], self._options.settings
+        read_only = not settings.capture_runs
+        store = MemoryStore.from_settings(settings, location, create=False, read_only=read_only)
         if store.generation != setup["generation"]:
             store.close()
             raise WorkerError(f"{shown_place(location)} has another generation there: copy or share the folder again")
@@ -109,9 +109,9 @@ class RayCluster:
             )
 
 
-def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
+def ray_blocker(store: MemoryStore, options: RunOptions) -> str | None:
     """Return why a cluster can't share the work on this store; None if it can."""
-    why = multiprocess_blocker(store, settings)
+    why = multiprocess_blocker(store, options)
     if why is None and store.path is not None and not store.maintenance.url:
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
         why += " brings them to a Chroma server"
@@ -125,13 +125,13 @@ class RayEngine:
     room, or a machine of it can't read the store.
     """
 
-    def __init__(self, store: MemoryStore, settings: Settings, concurrency: int, cluster: RayCluster) -> None:
+    def __init__(self, store: MemoryStore, options: RunOptions, concurrency: int, cluster: RayCluster) -> None:
         self.slots = cluster.actors * concurrency
         self._cluster, self._deaths = cluster, 0
         self._ray = _import_ray()
         setup = {
             "location": store.path.resolve() if store.path else store.location,
-            "settings": settings,
+            "options": options,
             "generation": store.generation,
             "url": store.maintenance.url,
             "version": version("recall-loop"),

@@ -14,7 +14,6 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD, Quirk
-from recall_loop.llm.endpoint.failures import class_names
 from recall_loop.llm.endpoint.wrapped_models import BoundModel
 from recall_loop.text.words.snippets import estimate_tokens
 from recall_loop.text.words.stop_words import word_set
@@ -100,7 +99,6 @@ METHOD_NAMES = ("json_schema", "function_calling", "json_mode")
 NATIVE_METHOD = "native"
 # Methods that send the schema separately; the others include it in the prompt.
 SCHEMA_METHODS = frozenset({"json_schema", "function_calling", NATIVE_METHOD})
-_TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 @dataclass(frozen=True)
@@ -170,33 +168,6 @@ def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
     steps = getattr(getattr(runnable, "first", None), "steps__", None)
     raw = steps.get("raw") if isinstance(steps, Mapping) else None
     return OutputMethod(name, raw, True) if isinstance(raw, Runnable) else OutputMethod(name, runnable, False)
-
-
-def call_bounds(bound: BoundModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
-    """Return the arguments of a call: the bound ones, and its bounds as far as the model takes them.
-
-    The model's own `max_tokens` stays where it is smaller, and so do a bound one and a bound `timeout`.
-    """
-    model, arguments = bound.model, dict(bound.arguments)
-    if Quirk.NO_TEMPERATURE in quirks:
-        arguments.pop("temperature", None)
-    if "max_tokens" not in type(model).model_fields:
-        return arguments
-    own = [arguments.pop(name) for name in _TOKEN_LIMITS if name in arguments] or [getattr(model, "max_tokens", None)]
-    tokens = min([reply_tokens, *(limit for limit in own if isinstance(limit, int) and limit > 0)])
-    kinds = class_names(model)
-    if "BaseChatOpenAI" not in kinds:
-        return {**arguments, "max_tokens": tokens}
-    given = arguments.get("timeout")
-    arguments["timeout"] = min(given, seconds) if isinstance(given, int | float) and given > 0 else seconds
-    # ChatOpenAI sends either name as max_completion_tokens; its subclasses send what they get.
-    renames = "ChatOpenAI" in kinds or "AzureChatOpenAI" in kinds
-    if Quirk.OTHER_TOKEN_LIMIT not in quirks:
-        return {**arguments, "max_completion_tokens" if renames else "max_tokens": tokens}
-    if not renames:
-        return {**arguments, "max_completion_tokens": tokens}
-    extra = arguments.get("extra_body", getattr(model, "extra_body", None)) or {}
-    return {**arguments, "extra_body": {**extra, "max_tokens": tokens}}
 
 
 def model_name(bound: BoundModel) -> str:

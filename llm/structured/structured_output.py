@@ -24,13 +24,13 @@ from recall_loop.llm.endpoint.failures import (
 )
 from recall_loop.llm.endpoint.wrapped_models import BoundModel
 from recall_loop.llm.structured.ask_budget import AskBudget, CallPolicy
+from recall_loop.llm.structured.call_bounds import call_bounds, reply_seconds
 from recall_loop.llm.structured.llm_tracing import CallObserver, CallSpan
 from recall_loop.llm.structured.model_calls import CallOutcome, ModelCall, TextListener, call_model, pause
 from recall_loop.llm.structured.output_methods import (
     SCHEMA_METHODS,
     OutputMethod,
     OutputMethods,
-    call_bounds,
     reply_schema,
 )
 from recall_loop.llm.structured.reply_parsing import parse_reply, parse_truncated_reply, validate_reply
@@ -66,8 +66,8 @@ class ModelConnection:
 class ChatReply(Generic[T]):
     """A value, or the failure in its place, and the usage.
 
-    `method` is the output method that gave the value. `attempts` has every call made: its method, and "ok" or the
-    reason of its failure. A `cached` value cost nothing.
+    `method` is the output method that gave the value, and `model` the name of its model. `attempts` has every call
+    made: its method, and "ok" or the reason of its failure. A `cached` value cost nothing.
     """
 
     value: T | None
@@ -76,6 +76,7 @@ class ChatReply(Generic[T]):
     method: str | None
     attempts: tuple[tuple[str, str], ...] = ()
     cached: bool = False
+    model: str | None = None
 
 
 class FallbackChain(Generic[T]):
@@ -110,7 +111,8 @@ class FallbackChain(Generic[T]):
             found = self._try_method(name, on_text)
             if not isinstance(found, CallError):
                 self._endpoint.record_success(name)
-                return ChatReply(found, None, self._budget.usage(), name, tuple(self._budget.attempts))
+                attempts, model = tuple(self._budget.attempts), self._connection.observer.name
+                return ChatReply(found, None, self._budget.usage(), name, attempts, model=model)
             last = found
             if not found.try_next_method:
                 return self._failed(found)
@@ -218,9 +220,9 @@ class FallbackChain(Generic[T]):
         return error
 
     def _too_late(self, call: ModelCall) -> CallError:
-        bound = call.bounds.get("timeout")
-        if isinstance(bound, int | float) and bound < call.seconds:
-            return call_error(FailureReason.TIMEOUT, f"no reply within {bound:.3g} s")
+        own = reply_seconds(call.bounds, call.seconds)
+        if own < call.seconds:
+            return call_error(FailureReason.TIMEOUT, f"no reply within {own:.3g} s")
         if call.seconds < self._policy.timeout_seconds:
             return call_error(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that remained")
         return call_error(FailureReason.TIMEOUT, f"no reply within {call.seconds:.3g} s")

@@ -9,6 +9,7 @@ from recall_loop.memory.parsing.chat_messages import CONTENT, TIMES, SourceMessa
 from recall_loop.memory.parsing.foreign_json import clean_text, to_datetime, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.schemas.schema_words import nearest_name
+from recall_loop.state.types import Role
 
 # Fields that are read of a message as a mapping; any other is an application's or a provider's own.
 READ = ("role", "content", "name", "author", "language", *TIMES, "id", "tool_calls", "tool_call_id", "function_call")
@@ -38,6 +39,9 @@ def parse_known_message(given: object, where: str, also: Collection[str] = ()) -
 def check_known_fields(given: object, where: str, also: Collection[str] = ()) -> None:
     """Raise `InvalidInputError` where a message is a mapping with a misspelt one of the fields that are read.
 
+    So it does where a user's or a system's message says something only under a name that nobody reads. An assistant's
+    may have no content: a call, a refusal, thoughts.
+
     `where` is the message's place, `also` are further fields that the caller reads.
     """
     if not isinstance(given, Mapping):
@@ -49,6 +53,16 @@ def check_known_fields(given: object, where: str, also: Collection[str] = ()) ->
         near = name == _MISTAKEN or nearest_name(str(name), absent) or nearest_name(str(name), read, _SURELY)
         if name not in (*read, *CONTENT) and near:
             raise InvalidInputError(f"{where}.{name}", value, f"fields of a message: {', '.join(read)}")
+    if fields.keys().isdisjoint(CONTENT) and any(_loses_text(one, read) for one in parse_message(given, where)):
+        allowed = f"what the message says, under the name {', '.join(CONTENT[:-1])} or {CONTENT[-1]}"
+        raise InvalidInputError(f"{where}.{CONTENT[0]}", given, allowed)
+
+
+def _loses_text(message: SourceMessage, read: Collection[str]) -> bool:
+    """Return whether nothing is read of a message that people write, but it has text under a name of its own."""
+    if message.content or message.calls or message.role not in (Role.USER, Role.SYSTEM):
+        return False
+    return any(isinstance(value, str) and value.strip() for name, value in message.extra.items() if name not in read)
 
 
 def message_record_fields(message: SourceMessage, part: int) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def ask_model(
     entry = _step(state, step, failure)
     entry |= {
         "rung": reply.method,
+        "model": reply.model,
         "attempts": [list(attempt) for attempt in reply.attempts],
         "calls": reply.usage.calls,
         "tokens": reply.usage.tokens,
@@ -74,6 +75,7 @@ def _step(state: AgentState, step: str, failure: Failure | None) -> LlmStep:
         "step": step,
         "iteration": state["iteration"] + (1 if step in ("plan", "refine") else 0),
         "rung": None,
+        "model": None,
         "attempts": [],
         "calls": 0,
         "tokens": 0,

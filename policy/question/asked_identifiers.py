@@ -53,4 +53,4 @@ def _has_any(asked: Sequence[Identifier], text: str) -> bool:
 
 
 def _searched_text(record: Mapping[str, Any]) -> str:
-    return "\n".join([*filter(None, map(record.get, _FIELDS)), *record.get("tags", ())])
+    return "\n".join(filter(None, map(record.get, _FIELDS)))

@@ -132,13 +132,15 @@ class Plan(TypedDict):
 class LlmStep(TypedDict):
     """One step that asked a language model, with what it cost and why it failed if it did (LOOP-8).
 
-    `rung` is the output method that gave the reply. `attempts` holds for every call its method and `ok` or the failure.
+    `rung` is the output method that gave the reply, and `model` the name of the model, which may be a fallback.
+    `attempts` holds for every call, in the order of the models, its method and `ok` or the failure.
     `detail` says what became of the reply: queries that were kept, a judgement with the metrics beside it.
     """
 
     step: str
     iteration: int
     rung: str | None
+    model: str | None
     attempts: list[list[str]]
     calls: int
     tokens: int

@@ -11,6 +11,8 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.scope import Scope
+from tests.embedders import WordHashEmbedder
 from tests.processes.forked_process import run_forked_command
 
 RECORDS = [
@@ -67,6 +69,31 @@ def test_an_operator_sees_every_tenant(place: str, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     assert main(["store", "tenants", "--store", place]) == 0
     assert capsys.readouterr().out == "No records.\n"
+
+
+def test_expired_records_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-8, LIVE-7 (what can be read is counted as everywhere, what awaits a sweep beside it)."""
+    place, past = str(tmp_path / "store"), {"expires_at": "2020-01-01T00:00:00Z"}
+    with MemoryStore.open(place, embedder=WordHashEmbedder()) as store:
+        store.upsert([RECORDS[0], *({**one, **past} for one in RECORDS[1:])], tenant="acme")
+        store.upsert([{**RECORDS[1], **past}], tenant="gone")
+        assert store.count(Scope(tenant="acme")) == 1
+        found = store.maintenance.tenants()
+        assert [(one.tenant, one.records, one.expired) for one in found] == [("acme", 1, 2), ("gone", 0, 1)]
+        report = store.maintenance.verify()
+        assert (report.sound, report.records, report.expired, report.chroma_rows) == (True, 1, 3, 4)
+    for verb, said in (
+        ("tenants", "1 records 0.0 MB acme (2 more expired) 0 records 0.0 MB gone (1 more expired)"),
+        ("verify", "Sound: 1 record (3 more expired), the same on both sides."),
+    ):
+        assert main(["store", verb, "--store", place]) == 0
+        assert " ".join(capsys.readouterr().out.split()) == said
+    assert main(["store", "backup", "--store", place, str(tmp_path / "copy"), "--json"]) == 0
+    copied = json.loads(capsys.readouterr().out)
+    assert (copied["records"], copied["expired"]) == (1, 3)
+    with MemoryStore.open(place, embedder=WordHashEmbedder()) as store:  # which sweeps
+        assert [(one.tenant, one.records, one.expired) for one in store.maintenance.tenants()] == [("acme", 1, 0)]
+        assert store.maintenance.verify().expired == 0
 
 
 def test_delete_prints_how_many(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,13 +47,16 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_example_prints_the_documented_output(name, capfd):
-    """Proves: OPS-2, OPS-5."""
+def test_an_example_prints_the_documented_output(name, capfd, tmp_path, monkeypatch):
+    """Proves: OPS-2, OPS-5 (and writes nothing into the reader's own store)."""
+    own = tmp_path / "own"
+    monkeypatch.setenv("RECALL_LOOP_STORE_PATH", str(own))
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     printed = capfd.readouterr().out
     for words in SHOWN[name]:
         assert words in printed
     assert "herring" not in printed
+    assert not own.exists()
 
 
 async def test_the_middleware_runs_on_an_event_loop_and_past_pictures():

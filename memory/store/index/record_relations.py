@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from recall_loop.memory.store.encoding.indexing import from_microseconds
+from recall_loop.memory.store.encoding.indexing import from_microseconds, now_microseconds
 from recall_loop.memory.store.tables.database import AMONG, Database
 from recall_loop.memory.store.tables.predicate import Predicate
 from recall_loop.memory.store.tables.record_queries import read_by_id
@@ -128,7 +128,8 @@ def _ids(database: Database, predicate: Predicate, join: str, condition: str, *v
     return [row[0] for row in database.fetch(query, (*predicate.params, *values))]
 
 
-_SIZES = """SELECT r.tenant, count(*), sum(length({bytes}) + length(v.own) + length(v.context)
+_SIZES = """SELECT r.tenant, count(*), sum(CASE WHEN r.expires_at <= ? THEN 1 ELSE 0 END),
+    sum(length({bytes}) + length(v.own) + length(v.context)
     + coalesce(length(t.vectors), 0) + coalesce(length(p.vectors), 0))
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 LEFT JOIN tokens t ON t.rowid = r.rowid LEFT JOIN pieces p ON p.rowid = r.rowid
@@ -141,16 +142,21 @@ class TenantSize:
 
     Attributes:
         tenant: its name.
-        records: how many records are stored; expired ones are among them until a sweep erases them.
-        bytes: of these records as JSON, and of their vectors. Indexes, versions and Chroma's copy come on top.
+        records: how many records can be read, as `MemoryStore.count` says.
+        bytes: of all its records as JSON, expired ones too, and of their vectors. Indexes, versions and Chroma's copy
+            come on top.
+        expired: how many more have expired, and stand there until a sweep erases them.
     """
 
     tenant: str
     records: int
     bytes: int
+    expired: int
 
 
 def tenant_sizes(database: Database) -> list[TenantSize]:
     """Return every tenant that has records, by name; reads the text of all records."""
-    rows = database.fetch(_SIZES.format(bytes=database.dialect.record_bytes))
-    return [TenantSize(tenant, int(records), int(size)) for tenant, records, size in rows]
+    rows = database.fetch(_SIZES.format(bytes=database.dialect.record_bytes), (now_microseconds(),))
+    return [
+        TenantSize(tenant, int(every) - int(expired), int(size), int(expired)) for tenant, every, expired, size in rows
+    ]

@@ -93,6 +93,12 @@ def count_records(database: Database) -> int:
     return int(database.fetch("SELECT count(*) FROM records")[0][0])
 
 
+def count_expired(database: Database) -> int:
+    """Return how many of these have expired, and await a sweep."""
+    query = "SELECT count(*) FROM records WHERE expires_at <= ?"
+    return int(database.fetch(query, (now_microseconds(),))[0][0])
+
+
 def data_version(database: Database) -> int:
     """Return a number that every write of any tenant raises."""
     return int(database.fetch("SELECT coalesce(sum(version), 0) FROM tenants")[0][0])

@@ -60,13 +60,16 @@ class VerificationReport:
     Attributes:
         findings: the damage, a line each; empty if the store is sound.
         notes: remarks that aren't damage.
-        records: records in the sidecar; None if it can't be read.
-        chroma_rows: rows in Chroma; None if it can't be read.
+        records: records in the sidecar that can be read, as `MemoryStore.count` says of each tenant; None if it can't
+            be read.
+        expired: further records there, which await a sweep; None if it can't be read.
+        chroma_rows: rows in Chroma, expired ones too; None if it can't be read.
     """
 
     findings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     records: int | None = None
+    expired: int | None = None
     chroma_rows: int | None = None
 
     @property
@@ -84,10 +87,12 @@ class _Findings:
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     records: int | None = None
+    expired: int | None = None
     chroma_rows: int | None = None
 
     def report(self) -> VerificationReport:
-        return VerificationReport(tuple(self.findings), tuple(self.notes), self.records, self.chroma_rows)
+        findings, notes = tuple(self.findings), tuple(self.notes)
+        return VerificationReport(findings, notes, self.records, self.expired, self.chroma_rows)
 
 
 def verify_place(place: Path | str, *, api_key: str | None = None) -> VerificationReport:
@@ -184,7 +189,8 @@ def _marker_is_known(report: _Findings, database: Database, place: str) -> bool:
 def _rows(report: _Findings, database: Database) -> None:
     dimension = int(marker_of(database)["dimension"])
     with database.reading() as connection:
-        report.records = recovery.count_records(database)
+        report.expired = recovery.count_expired(database)
+        report.records = recovery.count_records(database) - report.expired
         for words, query in _ALONE.items():
             try:
                 count = connection.execute(query).fetchone()[0]

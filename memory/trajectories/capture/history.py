@@ -14,8 +14,9 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
 from recall_loop.memory.parsing.foreign_json import to_datetime, to_text
+from recall_loop.memory.parsing.message_fields import check_known_fields
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.state.errors import InvalidInputError
@@ -23,12 +24,15 @@ from recall_loop.state.records.trajectories import RunData
 
 _START_OF_INPUT = -1
 _KEY = "messages"
+OF_RUNS = ("type", "error", "is_error", "status", "model", "model_name", "step", "step_id", "usage", "stop_reason")
+"""What is read of a run's messages beside what is read of any message."""
 
 
 @dataclass(frozen=True, slots=True)
 class _HistoryState:
-    """One state of the run. `step` is LangGraph's superstep; -1 takes in the input."""
+    """One state of the run. `step` is LangGraph's superstep; -1 takes in the input. `place` is its place in errors."""
 
+    place: str
     messages: Sequence[object]
     created_at: datetime | None = None
     step: int | None = None
@@ -51,17 +55,18 @@ def convert_history(
 
 
 def _history_state(state: object, index: int) -> _HistoryState:
+    place = f"states.{index}"
     if isinstance(state, Mapping):
         if not {"values", "next"} <= state.keys():
-            return _HistoryState(_messages(state))
+            return _HistoryState(place, _messages(state))
         state = SimpleNamespace(**{str(name): value for name, value in state.items()})
     values = getattr(state, "values", None)
     if values is None or callable(values):
-        raise InvalidInputError(f"states.{index}", state, "a StateSnapshot, or a state as a mapping")
+        raise InvalidInputError(place, state, "a StateSnapshot, or a state as a mapping")
     metadata = getattr(state, "metadata", None) or {}
     step = metadata.get("step")
     created = to_datetime(getattr(state, "created_at", None))
-    return _HistoryState(_messages(values), created, step if isinstance(step, int) else None, state)
+    return _HistoryState(place, _messages(values), created, step if isinstance(step, int) else None, state)
 
 
 def _messages(values: object) -> Sequence[object]:
@@ -85,11 +90,14 @@ def _new_messages(history: Iterable[_HistoryState]) -> Iterator[SourceMessage]:
     known: Counter[str] = Counter()
     for state in history:
         current: Counter[str] = Counter()
-        for message in parse_messages(state.messages):
-            key = repr((message.id, message.role, message.content, message.calls, message.tool_call_id))
-            current[key] += 1
-            if current[key] > known[key]:
-                yield _with_step(message, state)
+        for at, given in enumerate(state.messages):
+            place = f"{state.place}.{_KEY}.{at}"
+            for message in parse_message(given, place):
+                key = repr((message.id, message.role, message.content, message.calls, message.tool_call_id))
+                current[key] += 1
+                if current[key] > known[key]:
+                    check_known_fields(given, place, OF_RUNS)
+                    yield _with_step(message, state)
         known |= current
 
 

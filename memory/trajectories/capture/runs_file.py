@@ -30,7 +30,7 @@ from recall_loop.memory.parsing.message_fields import check_known_fields
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import is_run_status, is_status_or_verdict
-from recall_loop.memory.trajectories.capture.history import convert_history
+from recall_loop.memory.trajectories.capture.history import OF_RUNS, convert_history
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
@@ -51,8 +51,6 @@ _READERS: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "end_time": (to_datetime, ("end_time", "ended_at", "finished_at", "completed_at")),
     "duration_seconds": (to_seconds, ("duration_seconds", "duration_s", "duration")),
 }
-# What is read of a run's messages beside what is read of any message.
-_OF_RUNS = ("type", "error", "is_error", "status", "model", "model_name", "step", "step_id", "usage", "stop_reason")
 _JUDGEMENTS = ("outcome_score", "task_category")
 _OWNER_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
 _RECORD_FIELDS = (*_OWNER_FIELDS, "expires_at")
@@ -104,7 +102,7 @@ def _run(fields: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]
     info = _info(fields, run_id)
     if name == "messages":
         for index, message in enumerate(body):
-            check_known_fields(message, f"messages.{index}", _OF_RUNS)
+            check_known_fields(message, f"messages.{index}", OF_RUNS)
     run = convert_run(body, info, masking) if name == "messages" else convert_history(body, info, masking)
     if not run.task and not run.turns:
         raise InvalidInputError(name, body, "at least one message, or a `task`")

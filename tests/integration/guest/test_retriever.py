@@ -14,7 +14,9 @@ from recall_loop.memory.search.engine import search
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
+from tests.integration.graph.planners import ScriptedPlanner, quick_settings
 from tests.integration.graph.worlds import DIRECT, NOW, VALLEY, filled_store, valley_request
+from tests.llm_endpoint import ChatEndpoint
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,44 @@ def test_scope_and_filters_bind(world, mode):
     assert ids(RecallLoopRetriever(world, mode=mode, tenant=VALLEY, params=tagged).invoke("ferry")) == ["f-birk"]
 
 
+def test_the_loop_takes_what_a_request_does(world):
+    """Proves: GRAPH-3 (goal, rounds, spelling and debug reach the request, and change what it would)."""
+    given = {"limit": 5, "reference_time": NOW}
+    options = {"mode": "recall", "tenant": VALLEY}
+    more = {"goal": "oil the accordion", "max_iterations": 2}
+    (found, *_) = RecallLoopRetriever(world, params=given, **more, **options).invoke(DIRECT)
+    alone = retrieve(valley_request(DIRECT, max_facts=5, **more), store=world)
+    assert found.metadata["confidence_score"] == alone.confidence.score
+    (plain, *_) = RecallLoopRetriever(world, params=given, **options).invoke(DIRECT)
+    assert plain.metadata["confidence_score"] != alone.confidence.score
+    assert "debug" not in plain.metadata
+    spelling = {"fuzzy": 2, "debug": True}
+    (misspelt, *_) = RecallLoopRetriever(world, params={**given, **spelling}, **options).invoke("accordeyon")
+    wanted = retrieve(valley_request("accordeyon", max_facts=5, **spelling), store=world).facts[0]
+    assert misspelt.metadata["debug"] == wanted.debug
+    json.dumps(misspelt.metadata)
+
+
+def test_a_search_shows_its_scores(world):
+    """Proves: SEARCH-6 (with debug the scores of each retriever)."""
+    (first, *_) = RecallLoopRetriever(world, tenant=VALLEY, params={"debug": True}).invoke(DIRECT)
+    assert first.metadata["debug"]
+    json.dumps(first.metadata)
+
+
+def test_no_answer_is_written_that_documents_have_no_place_for(world):
+    """Proves: GRAPH-3 (a chat model plans; writing would cost a call and its time)."""
+    with ChatEndpoint(ScriptedPlanner(answer={"answer": "In March.", "cited": [1]})) as endpoint:
+        settings = quick_settings(write_answer=True)
+        model = endpoint.model()
+        documents = RecallLoopRetriever(world, mode="recall", tenant=VALLEY, llm=model, settings=settings).invoke(
+            DIRECT
+        )
+        assert documents
+        assert "plan" in {asked.schema for asked in endpoint.asked}
+        assert "answer" not in {asked.schema for asked in endpoint.asked}
+
+
 @pytest.mark.parametrize(("fields", "allowed"), [({"mode": "guess"}, "one of search, recall"), ({"k": 4}, "tenant, ")])
 def test_an_error_says_what_is_allowed(world, fields, allowed):
     """Proves: GRAPH-3."""
@@ -89,7 +129,13 @@ def test_an_error_says_what_is_allowed(world, fields, allowed):
         ({"params": {"k": 4}}, "params.k"),
         ({"params": 4}, "params"),
         ({"scope": "constellation"}, "scope"),
-        ({"mode": "recall", "params": {"fuzzy": 1}}, "params.fuzzy"),
+        ({"mode": "recall", "params": {"order_by": "created_at"}}, "params.order_by"),
+        ({"mode": "recall", "max_iterations": 0}, "max_iterations"),
+        ({"mode": "recall", "goal": " "}, "goal"),
+        ({"mode": "recall", "max_context_tokens": 300}, "max_context_tokens"),
+        ({"mode": "recall", "write_answer": True}, "write_answer"),
+        ({"goal": "pack"}, "goal.*absent with mode=search"),
+        ({"max_iterations": 2}, "max_iterations.*absent with mode=search"),
         ({"params": {"fuzzy": 1, "mode": "vector"}}, "fuzzy"),
     ],
 )
@@ -97,7 +143,9 @@ def test_bad_options_are_errors(world, fields, named):
     """Proves: GRAPH-3 (named when the retriever is made)."""
     with pytest.raises(InvalidInputError, match=named) as caught:
         RecallLoopRetriever(world, **fields)
-    assert isinstance(caught.value, UnsupportedOptionError) == ("fuzzy" in named)
+    assert isinstance(caught.value, UnsupportedOptionError) == (
+        "fuzzy" in named or "order_by" in named or "absent" in named
+    )
     with pytest.raises(InvalidInputError, match="store"):
         RecallLoopRetriever("memory")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="query"):

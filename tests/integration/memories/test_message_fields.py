@@ -80,6 +80,41 @@ def test_an_unknown_field_is_named_with_those_that_there_are(memory: Memory, pla
     assert not memory.store.count(Scope())
 
 
+@pytest.mark.parametrize("place", WAYS)
+@pytest.mark.parametrize("role", ["user", "human", "system"])
+def test_text_under_a_name_that_nobody_reads_is_told(memory: Memory, place: str, role: str) -> None:
+    """Proves: API-1, API-2 (the message would be left out, as one without text)."""
+    with pytest.raises(InvalidInputError) as caught:
+        WAYS[place](memory, {"role": role, "body": "The tent leaks."})
+    assert not memory.store.count(Scope())
+    if place != "message":  # what has no content is no message but a request's fields
+        assert caught.value.field == f"{place}.content"
+        assert "'body': 'The tent leaks.'" in caught.value.value
+        assert "under the name content, parts or blocks" in caught.value.allowed
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        {"role": "assistant", "refusal": "I can't."},
+        {"role": "assistant", "reasoning_content": "Hm.", "model": "m-1"},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "model"},
+        {"role": "user", "parts": [], "mine": "x"},
+        {"role": "user", "attachments": [{"url": "https://example.org/a.png"}]},
+        {"role": "user", "content": "", "mine": "x"},
+        {"role": "user", "content": None, "mine": "x"},
+        {"role": "user", "author": "Ada", "id": "m1", "language": "en"},
+    ],
+)
+def test_a_message_may_have_no_text(memory: Memory, silent: dict[str, Any]) -> None:
+    """Proves: API-1 (a provider's without content, or an application's beside it)."""
+    assert len(memory.add([USER, silent], user_id="ada").ids) == 1
+    assert retrieve([silent, USER], store=memory.store).facts
+    with_fields = {"role": "user", "user_id": "ada", "session": "s"}  # a record's
+    assert len(memory.add([USER, with_fields], user_id="ada").ids) == 1
+
+
 def test_an_error_in_a_file_names_the_line_and_the_field(memory: Memory, tmp_path: Path) -> None:
     """Proves: STORE-2."""
     file = tmp_path / "chat.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import httpx
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -133,6 +134,40 @@ def test_bound_arguments_arrive_within_the_bounds(good):
         assert "max_tokens" not in good.asked[-1].body
 
 
+@pytest.mark.parametrize(
+    ("fields", "bound", "sent"),
+    [
+        ({"extra_body": {"max_tokens": 9999, "top_k": 5}}, {}, {"max_tokens": 800, "top_k": 5}),
+        ({"extra_body": {"max_completion_tokens": -1}}, {}, {"max_completion_tokens": 800}),
+        ({"extra_body": {"max_tokens": 9}}, {}, {"max_tokens": 9}),
+        ({"extra_body": {"max_tokens": 9}}, {"max_tokens": 60}, {"max_tokens": 9, "max_completion_tokens": 60}),
+        ({}, {"extra_body": {"max_tokens": "9999"}}, {"max_tokens": 800}),
+        ({"extra_body": {"top_k": 5}}, {"extra_body": {"max_tokens": None}}, {"max_tokens": 800}),
+        ({}, {"max_output_tokens": 10**6}, {"max_completion_tokens": 800}),
+        ({}, {"max_output_tokens": 60}, {"max_completion_tokens": 60}),
+    ],
+)
+def test_no_field_of_a_request_lifts_the_token_limit(good, fields, bound, sent):
+    """Proves: LOOP-8 (what goes into the body as it is overrides arguments)."""
+    model = good.model(**fields)
+    assert ask(model.bind(**bound) if bound else model).method == "json_schema"
+    assert sent.items() <= good.asked[-1].body.items()
+
+
+@pytest.mark.parametrize("given", [0.3, (0.3, 0.3), httpx.Timeout(0.3), httpx.Timeout(60, read=0.3)], ids=str)
+@pytest.mark.parametrize("way", ["own", "bound"])
+def test_a_models_shorter_timeout_holds(given, way):
+    """Proves: LOOP-8 (and a longer one doesn't)."""
+    with ChatEndpoint(plan, Behaviour.HANGS) as slow:
+        model = slow.model(timeout=given) if way == "own" else slow.model(timeout=60).bind(timeout=given)
+        began = time.monotonic()
+        failure = ask(model, timeout_seconds=20.0).failure
+        assert (failure.reason, failure.detail) == (FailureReason.TIMEOUT, "no reply within 0.3 s")
+        assert time.monotonic() - began < 10.0
+        longer = ask(slow.model(model="other", timeout=httpx.Timeout(60)), timeout_seconds=0.3).failure
+        assert longer.detail == "no reply within 0.3 s"
+
+
 def test_what_an_endpoint_refuses_is_left_out_of_bound_arguments():
     """Proves: LOOP-8."""
 
@@ -193,9 +228,11 @@ def test_the_answer_of_a_fallback_is_streamed(world):
         ChatEndpoint(ScriptedPlanner()) as good,
     ):
         model = bad.model().with_retry().with_fallbacks([good.model(model="spare").bind(temperature=0)])
-        steps = list(stream_retrieve(valley_request(DIRECT), store=world, settings=quick_settings(), llm=model))
+        asked = valley_request(DIRECT, debug=True)
+        steps = list(stream_retrieve(asked, store=world, settings=quick_settings(), llm=model))
     pieces = [event["text"] for event in steps if isinstance(event, dict) and event["type"] == "answer_token"]
     assert len(pieces) > 2 and "".join(pieces) == steps[-1].answer
+    assert {step["model"] for step in steps[-1].metadata["trace"]["llm_steps"]} == {"spare"}
     assert (steps[-1].degraded, steps[-1].metadata["llm"]) == (False, {"model": "test-model or spare", "failures": []})
 
 

@@ -15,6 +15,7 @@ from langgraph.types import interrupt
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.history import convert_history
+from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.memory.trajectories.capture.self_capture import capture_run
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Fact
@@ -88,6 +89,20 @@ def test_values_alone_are_read_too(graph: Any) -> None:
     ]
     with pytest.raises(InvalidInputError, match=r"states\.0"):
         convert_history([3])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"), [({"contents": "Done."}, "contents"), ({"body": "Done."}, "content")], ids=["near", "far"]
+)
+def test_a_misspelt_field_in_a_state_is_named_by_state_and_message(wrong: dict[str, str], field: str) -> None:
+    """Proves: TRAJ-1, API-2 (as in a list of messages; the run would lack what was said)."""
+    first = {"role": "user", "content": "hello", "status": "read", "thread": "t"}
+    states = [{"messages": [first]}, {"messages": [first, {"role": "user", **wrong}]}]
+    with pytest.raises(InvalidInputError) as caught:
+        record_from_run({"id": "r", "states": states})
+    assert caught.value.field == f"states.1.messages.1.{field}"
+    assert "content" in caught.value.allowed
+    assert record_from_run({"id": "r", "states": states[:1]}).id == "r"
 
 
 def test_an_exception_and_an_interrupt_are_distinguished(graph: Any) -> None:

@@ -23,7 +23,8 @@ from recall_loop.llm.client import ChatClient, chat_model, make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
 from recall_loop.llm.endpoint.wrapped_models import BoundModel
-from recall_loop.llm.structured.output_methods import call_bounds, endpoint_name
+from recall_loop.llm.structured.call_bounds import call_bounds
+from recall_loop.llm.structured.output_methods import endpoint_name
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings

@@ -8,6 +8,7 @@ import pytest
 from recall_loop import Memory
 from recall_loop.cli.main import main
 from recall_loop.graph.batch.batch_engines import multiprocess_blocker
+from recall_loop.graph.batch.batch_requests import RunOptions
 from recall_loop.memory.store.embed.embedders import embedder_of_version
 from recall_loop.memory.store.embed.minilm import GLOSSES, MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
@@ -75,7 +76,7 @@ def test_a_store_keeps_the_version_that_filled_it(earlier_store, embedder):
             assert store.embedder.fingerprint == EARLIER.fingerprint != embedder.fingerprint
             if not read_only:
                 store.upsert([{**RECORDS[0], "id": "again"}])
-            assert multiprocess_blocker(store, Settings(store_path=str(earlier_store))) is None
+            assert multiprocess_blocker(store, RunOptions(Settings(store_path=str(earlier_store)))) is None
     with pytest.raises(EmbedderMismatchError):
         MemoryStore.open(earlier_store, embedder=WordHashEmbedder())
 
