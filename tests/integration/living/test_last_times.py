@@ -43,6 +43,17 @@ TOLD = {
         "Снова у стоматолога, только чистка.",
         "Маша купила велосипед.",
     ),
+    "pt": (
+        "No dia 4 de março fui ao dentista com a Joana, tirei um dente e custou 80 euros.",
+        "Outra vez no dentista, desta vez só limpeza.",
+        "A Joana comprou uma bicicleta nova.",
+    ),
+    "zh": ("三月四号和小李一起去看牙医，补了两颗牙，花了八百块。", "又去看牙医了，这次只是洗牙", "小李买了新自行车。"),
+    "ja": (
+        "3月4日に田中さんと歯医者に行って、歯を2本治した。",
+        "また歯医者に行った。今回は掃除だけ",
+        "田中さんは自転車を買った。",
+    ),
 }
 
 
@@ -68,6 +79,9 @@ def recalled(language: str, question: str) -> str:
         ("it", "Quando sono andata l'ultima volta in piscina?"),
         ("nl", "Wanneer ben ik voor het laatst bij de tandarts geweest?"),
         ("ru", "Когда я в последний раз был у стоматолога?"),
+        ("pt", "Quando foi a última vez que fui ao dentista?"),
+        ("zh", "我上次去看牙医是什么时候？"),
+        ("ja", "最後に歯医者に行ったのはいつ？"),
     ],
 )
 def test_the_latest_comes_first(language: str, question: str) -> None:
