@@ -11,8 +11,10 @@ from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.answer_reading import read_fact
 from recall_loop.policy.confidence.asked_values import asks_for_kind, holds_asked_kind, may_tell, told_by_words
 from recall_loop.policy.evidence.changes.correcting import older_terms, order_corrections
+from recall_loop.policy.evidence.changes.latest_first import put_latest_first
 from recall_loop.policy.evidence.changes.matter import Matter, asked_moment
 from recall_loop.policy.evidence.changes.renewals import put_renewal_first
+from recall_loop.policy.evidence.coverage import NAME, PHRASE, FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.corrections import question_terms
 from recall_loop.policy.facts.rarity import Rarity
@@ -37,10 +39,19 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
         rarity = _rarity(ranked, run)
         matter = _matter(run, rarity)
         ordered = order_corrections(ranked, found, run.question, moment, matter)
+        if run.question.asks_last:
+            named = [facet for facet in run.facets if facet["kind"] in (NAME, PHRASE)]
+            told = FacetMatcher(named, run.question)
+            return put_latest_first(ordered, matter, run.reference_time, lambda entry: told(_alone(entry)))
         return put_renewal_first(ordered, run.question, moment, matter)
     except StoreError as error:
         log_failure(_log, "corrections not looked for", error)
         return ranked
+
+
+def _alone(entry: PoolEntry) -> PoolEntry:
+    """Return an entry without the turns around it."""
+    return {**entry, "window": entry["record"]["text"]}
 
 
 def _matter(run: RunContext, rarity: Rarity) -> Matter:

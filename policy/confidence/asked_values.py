@@ -108,7 +108,8 @@ def holds_asked_kind(question: AnalysedQuestion, entry: PoolEntry) -> bool:
     wanted = property_of(question)
     if wanted is not None:
         return tells_anywhere(wanted, question, entry)
-    return question.asked is not None and states_answer(question.asked, entry, {*stems(question.text)})
+    terms = {*stems(question.text)}
+    return question.asked is not None and states_answer(question.asked, entry, terms, asks_last=question.asks_last)
 
 
 def _may_tell_amount(question: AnalysedQuestion, entry: PoolEntry) -> bool:

@@ -142,7 +142,8 @@ def _alignment(question: AnalysedQuestion, entry: PoolEntry) -> Sequence[float]:
 def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
     if question.asked is None:
         return float(bool(question.kind.stems_if_mentioned(entry["record"]["text"])))
-    return 1.0 if states_answer(question.asked, entry, {*stems(question.text)}) else -1.0
+    stated = states_answer(question.asked, entry, {*stems(question.text)}, asks_last=question.asks_last)
+    return 1.0 if stated else -1.0
 
 
 def _attribution_signals(facts: SignalInputs) -> dict[str, float]:

@@ -266,9 +266,13 @@ def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
     return bool(_terms(author) - question_terms) or any(_terms(name) - question_terms for name in find_entities(text))
 
 
-def states_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
-    """Tell whether a record's own words have what a question of a kind asks for; when it was said is no date then."""
-    return says_when(entry["record"]["text"]) if kind == AnswerKind.DATE else has_answer(kind, entry, question_terms)
+def states_answer(kind: str, entry: PoolEntry, question_terms: set[str], *, asks_last: bool = False) -> bool:
+    """Tell whether a record's own words have what a question of a kind asks for.
+
+    When it was said is no date then, except where the last time of something is asked for.
+    """
+    in_words = kind == AnswerKind.DATE and not asks_last
+    return says_when(entry["record"]["text"]) if in_words else has_answer(kind, entry, question_terms)
 
 
 def entry_text(entry: PoolEntry) -> str:

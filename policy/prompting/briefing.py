@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import takewhile
 from typing import TypeVar
 
 from recall_loop.state.display import truncate
@@ -125,25 +124,43 @@ _BRACKETED = re.compile(r"\[(?=[^\[\]]{1,512}\])")
 _ENDS = {True: "no longer true from ", False: "partly out of date since "}
 # Tried in turn: scripts other than Latin take up to a token for each character, or more.
 _SHORTENED_CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
+# Tokens that a line may always take, if they are left, and the fewest of a text that is cut: some words on each side.
+_LEAST_SHARE, _LEAST_SHOWN = 60, 15
 
 
 def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
     """Return one cited line per fact, best first, as many as fit into `budget` tokens.
 
-    If the first fact alone is too long, it is cut to the window with the most question `terms`.
+    Where not all fit, one that would take more than half of what is left is cut to the window with the most question
+    `terms`: a pasted letter mustn't keep out what is behind it.
     """
-    most = CHARACTERS_PER_TOKEN * budget  # a longer text can't fit, and takes long to measure
-    fitting = takewhile(lambda entry: len(entry["record"]["text"]) <= most, entries)
-    kept = fit_to_budget((_line(entry, entry["record"]["text"]) for entry in fitting), budget)
-    if kept or not entries:
-        return kept
-    tokens = budget - estimate_tokens(_line(entries[0], ""))
-    for characters in _SHORTENED_CHARACTERS_PER_TOKEN:
-        cut = best_snippet(entries[0]["record"]["text"], terms, max(int(characters * tokens), 0))
-        kept = fit_to_budget([_line(entries[0], cut)], budget) if cut else []
-        if kept:
+    if sum(len(entry["record"]["text"]) for entry in entries) <= CHARACTERS_PER_TOKEN * budget:  # else it can't fit
+        whole = [_line(entry, entry["record"]["text"]) for entry in entries]
+        if len(fit_to_budget(whole, budget)) == len(whole):
+            return whole
+    lines: list[str] = []
+    left = budget
+    for entry in entries:
+        share = left if entry is entries[-1] else max(left // 2, min(_LEAST_SHARE, left))
+        line = _fitting_line(entry, share, terms)
+        if not line:
             break
-    return kept
+        lines.append(line)
+        left -= estimate_tokens(line) + 1
+    return lines
+
+
+def _fitting_line(entry: PoolEntry, budget: int, terms: frozenset[str]) -> str:
+    """Return the line of a fact, cut if it is too long; "" where too little of it would be left to say anything."""
+    text = entry["record"]["text"]
+    if len(text) <= CHARACTERS_PER_TOKEN * budget and estimate_tokens(line := _line(entry, text)) <= budget:
+        return line
+    tokens = budget - estimate_tokens(_line(entry, ""))
+    for characters in _SHORTENED_CHARACTERS_PER_TOKEN if tokens >= _LEAST_SHOWN else ():
+        line = _line(entry, best_snippet(text, terms, int(characters * tokens)))
+        if estimate_tokens(line) <= budget:
+            return line
+    return ""
 
 
 def _line(entry: PoolEntry, text: str) -> str:

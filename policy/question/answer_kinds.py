@@ -34,6 +34,15 @@ _ENGLISH = {
     AnswerKind.DATE: r"(?:when|what\s+(?:date|day|year|month|time)|which\s+(?:date|day|year|month))\b",
     AnswerKind.PERSON: r"(?:who|whom|whose)\b",
 }
+_WHO_IS = r"who(?:['\u2019]?s|\s+(?:is|was|are))\s+{name}"
+
+
+def asks_who_is(question: str, name: str, language: str) -> bool:
+    """Tell whether a question asks who somebody is whom it names: any other name is no better an answer than none."""
+    known = language_words().get(language)
+    pattern = (known.who_is if known else _WHO_IS) or r"(?!)"
+    whole = rf"\W*{pattern.replace('{name}', re.escape(name))}\W*"
+    return re.fullmatch(whole, question, re.IGNORECASE) is not None
 
 
 def asked_kind(question: str, language: str) -> AnswerKind | None:

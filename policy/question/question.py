@@ -9,10 +9,10 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any
 
-from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
+from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind, asks_who_is
 from recall_loop.policy.question.asked_duties import asked_duty
 from recall_loop.policy.question.asked_kinds import NO_KIND, AskedKind, asked_kind_of
-from recall_loop.policy.question.asked_times import asks_what_happened
+from recall_loop.policy.question.asked_times import asks_what_happened, last_time_words
 from recall_loop.policy.question.follow_ups import Dependence, dependence
 from recall_loop.policy.question.lists import ListRequest, list_request
 from recall_loop.policy.question.periods import event_times, period_filters
@@ -60,6 +60,7 @@ class AnalysedQuestion:
         stated_language: the language that the request states, or None.
         kind: the kind of thing that it asks for, if it asks for no date, number or person.
         listed: the list that it asks for, if any.
+        asks_last: whether it asks for the last time of something: "when did I last run?".
     """
 
     text: str
@@ -79,6 +80,7 @@ class AnalysedQuestion:
     stated_language: str | None = None
     kind: AskedKind = NO_KIND
     listed: ListRequest | None = None
+    asks_last: bool = False
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -150,7 +152,10 @@ def _analyse(
         phrases = find_noun_phrases(window[-1])
     parts = _parts(text)
     asked = next(filter(None, (asked_kind(part, language) for part in parts)), None)
-    worded = [*(time.text for time in times), *naming_words(text, language)]
+    if asked is AnswerKind.PERSON and any(asks_who_is(text, name, language) for name in named):
+        asked = None
+    last = last_time_words(text, times, language)
+    worded = [*(time.text for time in times), *naming_words(text, language), *last]
     taken = time_terms | stem_set(names) | stem_set(worded, language)
     kept = tuple(unique_folded(filter(None, (_without_terms(phrase, taken, language) for phrase in phrases))))
     duty = None if names else asked_duty(text, kept, language)
@@ -167,6 +172,7 @@ def _analyse(
         language=language,
         stated_language=stated_language,
         listed=list_request(text, language, names),
+        asks_last=bool(last),
         goal=goal,
         topic=() if depends is Dependence.NONE else tuple(find_noun_phrases(asked_before)),
         depends=depends,

@@ -16,7 +16,7 @@ from typing import Any
 
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DAY, DateSpan
-from recall_loop.text.time.time_rules import Rule, Rules
+from recall_loop.text.time.time_rules import Rule, Rules, in_cell
 from recall_loop.text.words.languages import JAPANESE, LanguageWords, language_words
 
 _UNITS = ("day", "week", "month", "year")
@@ -65,6 +65,11 @@ def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.
     day = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?:{words['of']})?"
     yield _pattern(rf"{day} ?{month}(?:(?: del?)? {_YEAR})?\b"), partial(_day, months)
     yield _pattern(rf"{month}(?: del?)?(?: {_YEAR})?\b"), partial(_month, months)
+    shortened = words["months"].split()
+    short = f"(?P<month>{'|'.join(shortened)})"
+    yield _pattern(rf"{day} ?{short}\b(?:\.?(?: del?)? {_YEAR}\b)?"), partial(_day, shortened)
+    yield _pattern(rf"{short}\b\.? {_YEAR}\b"), partial(_month, shortened)
+    yield _pattern(in_cell(short)), partial(_month, shortened)
     yield _pattern(words["short"]), _short_day
     for name, distance in words["days"].items():
         yield _pattern(rf"{name}\b"), partial(_near_day, distance)
@@ -111,7 +116,8 @@ def _short_day(match: re.Match[str], reference: datetime) -> DateSpan:
 
 def _month(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
     month = _place(months, match["month"]) + 1
-    return dates.month(int(match["year"]), month) if match["year"] else dates.latest_month(reference, month)
+    year = match.groupdict().get("year")
+    return dates.month(int(year), month) if year else dates.latest_month(reference, month)
 
 
 def _near_day(distance: int, match: re.Match[str], reference: datetime) -> DateSpan:

@@ -14,6 +14,9 @@ from datetime import datetime
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DAY, WEEK, DateSpan
 
+# A month at the start of a line or a cell, and behind it the end of the cell or an amount.
+_CELL_START = r"(?:(?<![^\n|\t;])|(?<=[|;]\s)|(?<=[|;]\s\s))"
+_CELL_END = r"(?= ?(?:[|\t;]|:? ?[\u20ac$\u00a3]?\d+[.,]\d\d(?!\d)))"
 Rule = Callable[[re.Match[str], datetime], DateSpan]
 Rules = tuple[tuple[re.Pattern[str], Rule], ...]
 
@@ -47,6 +50,11 @@ _NOT_YEARS = (
     r"(?!\s+(?:dollars|euros|pounds|bucks|people|users|members|followers|steps|words|points|times|calories"
     r"|miles|feet|meters|metres|km|kg|mph|rpm)\b)"
 )
+
+
+def in_cell(month: str) -> str:
+    """Return the pattern of a shortened month in a table or a list of amounts: "| Feb | 66.85 |", "Feb 66.85"."""
+    return rf"{_CELL_START}{month}\b\.?{_CELL_END}"
 
 
 def _ymd(match: re.Match[str], reference: datetime) -> DateSpan:
@@ -242,6 +250,7 @@ WORDED_RULES: Rules = (
     _rule(rf"(?:in|since|during|until|till|by|early|late|mid|before|after|around)[ -]{_M}(?!,? \d)", _month),
     _rule(rf"(?:between|from) {_M}(?= ?(?:and|to|until|till|through|-|\u2013) )", _month),
     _rule(_SURE_M, _month),
+    _rule(in_cell(_M), _month),
     _rule(rf"(?:this )?{_STEP} {_SEASON}", _season),
     _rule(rf"(?:in|over|during) (?:the )?{_SEASON}", _season),
     _rule(r"the '?(?P<decade>[2-9]0)s\b", _decade),

@@ -70,6 +70,7 @@ class LanguageWords:
         amounts: words for how much, many or often without a number.
         naming: pattern of questions for a name; its group is the word that asks for it. Empty = none.
         answers: patterns of questions by the kind of answer that they ask for, as written.
+        who_is: pattern of a whole question who a person is whom it names, `{name}`. Empty = none.
         lists: pattern of questions for a list; its first non-empty group is the kind. Empty = none.
         things: pattern of questions for a thing of a kind; its group is the kind. Empty = none.
         loans: its stop words that English text has too.
@@ -86,6 +87,7 @@ class LanguageWords:
     amounts: frozenset[str]
     answers: Mapping[str, str]
     naming: str
+    who_is: str
     lists: str
     things: str
     loans: frozenset[str]
@@ -99,7 +101,7 @@ class LanguageWords:
         found: dict[str, Any] = {name: _indexed(lists.get(name, "")) for name in names}
         stop = _indexed(lists["stop"]) | found["question"]
         answers = MappingProxyType(lists.get("answers", {}))
-        patterns = {name: lists.get(name, "") for name in ("naming", "lists", "things")}
+        patterns = {name: lists.get(name, "") for name in ("naming", "who_is", "lists", "things")}
         months, weekdays = (tuple(lists.get(name, "").split()) for name in ("months", "weekdays"))
         return cls(stop=stop, answers=answers, months=months, weekdays=weekdays, **patterns, **found)
 

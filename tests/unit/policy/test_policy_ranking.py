@@ -393,6 +393,32 @@ def test_a_first_fact_that_is_too_long_is_cut_and_not_dropped(word):
     assert estimate_tokens(lines[0]) <= 60 and word.strip() in lines[0]
 
 
+def test_a_long_fact_is_cut_so_that_what_is_behind_it_has_room():
+    """Proves: LOOP-10, SEARCH-8 (a pasted letter among short statements, at the start and in the middle)."""
+    letter = entry("letter", text="Dear Ms Brandt, thank you for your enquiry. " * 200 + "The kettle costs 245.")
+    notes = [entry(f"n{at}", text="Ruth bought a kettle.") for at in range(4)]
+    for at in range(len(notes) + 1):
+        lines = render_memory_lines([*notes[:at], letter, *notes[at:]], 300, frozenset({"kettl"}))
+        assert len(lines) == len(notes) + 1
+        assert "The kettle costs 245." in lines[at]
+        assert estimate_tokens("\n".join(lines)) <= 300
+
+
+def test_what_fits_is_not_cut():
+    """Proves: LOOP-10."""
+    long = "The kettle whistles again. " * 40
+    lines = render_memory_lines([entry("f1", text=long), entry("f2", text="Ruth owns it.")], 400, NOTHING)
+    assert [line.endswith((long.strip(), "Ruth owns it.")) for line in lines] == [True, True]
+
+
+def test_no_scrap_of_a_fact_is_shown():
+    """Proves: LOOP-10 (two letters of a word say nothing, and cost the tokens of their citation)."""
+    parcel = entry("06h2ecsvv800w292x6md", text="my parcel number is 00340434161094 and it is late", days=1)
+    for budget in range(60):
+        for line in render_memory_lines([parcel], budget, frozenset({"parcel"})):
+            assert len(line.partition(": ")[2].split()) > 3
+
+
 def test_a_cut_fact_shows_what_was_asked():
     """Proves: LOOP-10, SEARCH-8."""
     (line,) = render_memory_lines(

@@ -132,6 +132,21 @@ def test_reference_zone() -> None:
     assert parse_times("today", NOW.replace(tzinfo=None)) == parse_times("today", NOW)
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("| month | gas |\n|---|---|\n| Jan | 71.20 |\n| Feb | 66.85 |\n| May | 50.10 |", ["Jan", "Feb", "May"]),
+        ("month;gas\nJan;71.20\nFeb;66", ["Jan", "Feb"]),
+        ("Gas:\nFeb 66.85\nMar: £50.10", ["Feb", "Mar"]),
+        ("Jan: hi there | Mar is a sea", []),
+        ("May 50 people come? Sept", []),
+    ],
+)
+def test_shortened_months_in_tables_and_lists_of_amounts(text: str, named: list[str]) -> None:
+    """Proves: QUERY-1."""
+    assert [found.text for found in parse_times(text, datetime(2025, 6, 18, tzinfo=UTC))] == named
+
+
 @pytest.mark.parametrize("moment", [datetime.min, datetime.max])
 def test_edges_of_the_calendar(moment: datetime) -> None:
     """The first and the last day of the calendar raise nothing. Proves: SEARCH-10."""
@@ -279,6 +294,16 @@ def test_joined_months_and_days_share_a_year(text, starts):
         ("We zijn drie weken geleden verhuisd", "2025-05-26", "2025-06-02"),
         ("Op 3 mei 2024 was ik daar", "2024-05-03", "2024-05-04"),
         ("Volgende maand ga ik naar Gent", "2025-07-01", "2025-08-01"),
+        ("am 3. Okt. war ich beim Zahnarzt", "2024-10-03", "2024-10-04"),
+        ("Treffen am 12. Dez 2024 in Kiel", "2024-12-12", "2024-12-13"),
+        ("Sitzung Okt. 2024 im Rathaus", "2024-10-01", "2024-11-01"),
+        ("nos vemos el 12 abr en casa", "2025-04-12", "2025-04-13"),
+        ("le 15 févr. on va chez le médecin", "2025-02-15", "2025-02-16"),
+        ("il 3 sett siamo al mare", "2024-09-03", "2024-09-04"),
+        ("fui ao dentista no dia 4 fev com ela", "2025-02-04", "2025-02-05"),
+        ("встреча 12 янв у врача", "2025-01-12", "2025-01-13"),
+        ("op 3 mrt ben ik naar de tandarts geweest", "2025-03-03", "2025-03-04"),
+        ("Abrechnung für den Strom\nFeb 58,90", "2025-02-01", "2025-03-01"),
     ],
 )
 def test_times_in_other_languages(text: str, start: str, end: str) -> None:
@@ -295,6 +320,8 @@ def test_times_in_other_languages(text: str, start: str, end: str) -> None:
         "Ich mag das Jahr",
         "é a segunda vez que eu vou lá",
         "ho due anni di garanzia",
+        "ha giocato 3 set contro di noi",
+        "Jan hat 3 Äpfel gegessen",
     ],
 )
 def test_what_is_no_time_in_another_language_is_none(text: str) -> None:

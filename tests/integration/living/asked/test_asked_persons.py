@@ -254,3 +254,25 @@ def test_in_a_group_i_am_the_one_who_asks(who: str, question: str, first: str, s
         result = memory.recall([{"author": who, "content": question}], conversation_id="team")
     assert result.facts[0].text == first
     assert (result.confidence.label != "low") == sure
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Who is Dr Lindqvist?", "skipped the run, physio appointment with Dr Lindqvist on Thursday at 8:45"),
+        ("Wer ist Dr. Behrens?", "Termin bei Dr. Behrens am Donnerstag wegen der Knie, um 8:45"),
+        ("¿Quién es Marta?", "El jueves a las 8:45 tengo fisioterapia con Marta."),
+        ("Chi è Luca?", "Giovedì alle 8:45 ho fisioterapia con Luca."),
+    ],
+)
+def test_what_names_a_person_tells_who_that_is(question: str, told: str) -> None:
+    """It was no evidence for want of another name, with a confidence of 0. Proves: CONF-3, OPEN-4."""
+    result = recalled(question, told)
+    assert result.facts[0].text == told
+    assert result.confidence.score > 0.3
+
+
+def test_a_person_who_is_not_named_stays_unknown() -> None:
+    """Proves: CONF-3."""
+    result = recalled("Who is Dr Brown?", "skipped the run, physio appointment with Dr Lindqvist on Thursday at 8:45")
+    assert result.confidence.label == "low"

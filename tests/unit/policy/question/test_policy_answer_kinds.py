@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind
+from recall_loop.policy.question.answer_kinds import AnswerKind, asked_kind, asks_who_is
 from recall_loop.text.words.tokens import text_language
 
 DATE, NUMBER, PERSON = AnswerKind.DATE, AnswerKind.NUMBER, AnswerKind.PERSON
@@ -72,3 +72,31 @@ def test_kind(question: str, kind: AnswerKind) -> None:
 def test_clause_asks_nothing(question: str) -> None:
     """A clause that says when or who is no question for it. Proves: STOP-5, OPEN-4."""
     assert asked_kind(question, text_language(question)) is None
+
+
+WHO_IS = [
+    ("who is Dr Lindqvist?", "Dr Lindqvist"),
+    ("Who's Ada?", "Ada"),
+    ("Wer ist Dr. Behrens?", "Dr. Behrens"),
+    ("¿Quién es Marta?", "Marta"),
+    ("C'est qui, Luc ?", "Luc"),
+    ("Qui est Luc ?", "Luc"),
+    ("Chi è Luca?", "Luca"),
+    ("Quem é a Joana?", "Joana"),
+    ("Wie is Joost?", "Joost"),
+    ("Кто такая Маша?", "Маша"),
+]
+WHO_ELSE = [
+    ("Who is Ada's dentist?", "Ada"),
+    ("Who likes Ada?", "Ada"),
+    ("Who has Biscuit?", "Biscuit"),
+    ("Who was with Ada?", "Ada"),
+    ("Wer ist bei Malte?", "Malte"),
+    ("¿Quién es el jefe de Marta?", "Marta"),
+]
+
+
+@pytest.mark.parametrize(("question", "name"), WHO_IS + WHO_ELSE)
+def test_a_question_who_a_named_person_is(question: str, name: str) -> None:
+    """Proves: OPEN-4."""
+    assert asks_who_is(question, name, text_language(question)) == ((question, name) in WHO_IS)
