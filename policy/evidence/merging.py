@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
+from recall_loop.policy.evidence.pool_entries import entry_terms, entry_window_terms, fact_key
 from recall_loop.state.records.records import Record, SearchHit
 from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.passages import READ_CHARACTERS, passage
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.tokens import fact_key, stem_set, stems, text_language
+from recall_loop.text.words.tokens import stem_set, stems, text_language
 
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25

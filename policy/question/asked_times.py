@@ -5,11 +5,10 @@ A record from that day may share no word with it. "Where was I on Thursday?" is 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable
 from functools import cache
-from importlib.resources import files
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.words.folding import fold
 
 
@@ -28,6 +27,5 @@ def asks_what_happened(asked: Collection[str], phrases: Iterable[str], language:
 
 @cache
 def _words() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    text = files("recall_loop.policy.question").joinpath("asked_times.toml").read_text(encoding="utf-8")
-    lists = tomllib.loads(text).items()
+    lists = packaged_table(__package__, "asked_times.toml").items()
     return {code: (frozenset(each["what"].split()), frozenset(each["happened"].split())) for code, each in lists}
