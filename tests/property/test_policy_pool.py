@@ -72,10 +72,9 @@ def test_merging_more_never_takes_anything_away(calls):
         before = copy.deepcopy(pool)
         result = merge_hits(pool, parts, iteration, frozenset({"kettl"}))
         assert pool == before
-        assert set(result.pool) == set(pool) | result.added
         hits = [hit for part in parts for hit in part.hits]
-        assert result.added == {fact_key(hit.record) for hit in hits} - set(pool)
-        assert result.duplicates == len(hits) - len(result.added)
+        assert set(result.pool) == set(pool) | {fact_key(hit.record) for hit in hits}
+        assert result.duplicates == len(hits) - (len(result.pool) - len(pool))
         for key, entry in pool.items():
             after = result.pool[key]
             assert after["relevance"] >= entry["relevance"] and after["similarity"] >= entry["similarity"]
