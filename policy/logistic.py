@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from recall_loop.text.packaged_data import packaged_table
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,5 @@ def log_odds(probability: float, least: float = 0.005) -> float:
 @cache
 def shipped_model(package: str, file: str) -> LogisticModel:
     """Return the model of a file in a package: `weights` by feature, `intercept` and `threshold`."""
-    fields = json.loads(files(package).joinpath(file).read_text(encoding="utf-8"))
+    fields = packaged_table(package, file)
     return LogisticModel(fields["weights"], fields["intercept"], fields["threshold"])

@@ -11,9 +11,9 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 
 from recall_loop.state.types import Strategy
+from recall_loop.text.packaged_data import packaged_text
 
 _FENCE = "---\n"
 _SYSTEM = "# system\n"
@@ -47,7 +47,7 @@ def load_template(name: str) -> PromptTemplate:
         FileNotFoundError: there is no such file.
         ValueError: its header is incomplete, or declares other variables than the text has.
     """
-    whole = files("recall_loop.prompts").joinpath(f"{name}.md").read_text("utf-8")
+    whole = packaged_text(__package__, f"{name}.md")
     _, _, rest = whole.partition(_FENCE)
     header, fence, text = rest.partition(_FENCE)
     fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in header.splitlines())}

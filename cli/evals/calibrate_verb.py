@@ -19,6 +19,7 @@ from recall_loop.cli.evals.eval_options import (
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
     from recall_loop.evals.confidence.calibration_examples import CalibrationExample
+    from recall_loop.policy.confidence.confidence_mapping import Calibration
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
@@ -71,17 +72,14 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace, _: Settings) -> int:
     """Fit, write the file, print the figures, and return the exit code 0."""
     from recall_loop.cli.core.screen import make_console
-    from recall_loop.state.errors import NOTHING, InvalidInputError
+    from recall_loop.state.errors import InvalidInputError
 
     _require_extra()
     from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
     from recall_loop.evals.confidence.calibration_report import check_plot, draw_reliability, show
     from recall_loop.nodes.runtime.resources import load_calibration
 
-    if not args.replay and not args.data:
-        raise InvalidInputError("calibrate", NOTHING, "--replay FILE or --data PATH")
-    if args.foreign and not args.data:
-        raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
+    _check_questions(args)
     fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "method", "wrongly"))
     plan = CalibrationPlan(args.id or args.output.stem, each_set=args.each_set, **fields)
     # A bad path must not cost any questions.
@@ -93,9 +91,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     mapping = calibrate(list(_examples(args)), plan)
     if other:
         mapping = mapping.model_copy(update={"attributed": other.attributed or other})
-    content = mapping.model_dump(mode="json")
-    head = {name: content[name] for name in ("version", "id", "method", "event")}
-    text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
+    text = _as_json(mapping)
     args.output.write_text(text, encoding="utf-8")
     if args.plot:
         draw_reliability(mapping, args.plot)
@@ -116,6 +112,22 @@ def _require_extra() -> None:
     missing = [name for name in ("sklearn", "scipy") if find_spec(name) is None]
     if missing:
         raise InvalidInputError("calibrate", f"no {' and no '.join(missing)}", 'pip install "recall-loop[eval]"')
+
+
+def _check_questions(args: argparse.Namespace) -> None:
+    from recall_loop.state.errors import NOTHING, InvalidInputError
+
+    if not args.replay and not args.data:
+        raise InvalidInputError("calibrate", NOTHING, "--replay FILE or --data PATH")
+    if args.foreign and not args.data:
+        raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
+
+
+def _as_json(mapping: Calibration) -> str:
+    """Return a mapping as its file holds it: what it is comes before its figures."""
+    content = mapping.model_dump(mode="json")
+    head = {name: content[name] for name in ("version", "id", "method", "event")}
+    return json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
 
 
 def _examples(args: argparse.Namespace) -> Iterator[CalibrationExample]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from random import Random
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.evals.living.life import Part
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.text.packaged_data import packaged_table
 
 LANGUAGES = ("en", "de", "es", "fr", "zh", "ru")
 OLD = "old_"
@@ -106,8 +105,8 @@ def load_grammar(language: str) -> Grammar:
     """Return the grammar of a language; raise `InvalidInputError` where there is none."""
     if language not in LANGUAGES:
         raise InvalidInputError("languages", language, f"some of {', '.join(LANGUAGES)}")
-    text = files("recall_loop.evals.living").joinpath("lexicons", f"{language}.toml").read_text(encoding="utf-8")
-    return Grammar.model_validate({"language": language, **tomllib.loads(text)})
+    lexicon = packaged_table(__package__, f"lexicons/{language}.toml")
+    return Grammar.model_validate({"language": language, **lexicon})
 
 
 def fill(sentence: str, values: Values) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from recall_loop.evals.runs.loop_policy import PolicyResult
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.policy.evidence.pool_entries import fact_key
 from recall_loop.state.errors import EmbedderError, StoreError
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.request import RetrieveRequest
@@ -27,7 +28,6 @@ from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel
-from recall_loop.text.words.tokens import fact_key
 
 OLD = "old"
 QUERY_CHARACTERS = 500

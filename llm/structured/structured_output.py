@@ -132,13 +132,7 @@ class FallbackChain(Generic[T]):
                 call = self._call(name, on_text is not None)
             except Exception as error:  # noqa: BLE001 - the model's fields may be odd in any way
                 return unclassified_error(error)
-            with CallSpan(self._connection.observer, self._prompt.name, name, call) as watch:
-                with use_context(watch.context):
-                    outcome = call_model(call, on_text)
-                found = self._evaluate(outcome, call)
-                with suppress(Exception):  # for an odd reply, which is used anyway
-                    watch.record_result(outcome.result, found)
-            self._budget.attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
+            outcome, found = self._attempt(name, call, on_text)
             if not isinstance(found, CallError):
                 self._close_circuit()
                 if not self._streams:
@@ -157,6 +151,17 @@ class FallbackChain(Generic[T]):
                 self._record_error(found, call.seconds)
                 return found
             pause(seconds)
+
+    def _attempt(self, name: str, call: ModelCall, on_text: TextListener | None) -> tuple[CallOutcome, T | CallError]:
+        """Make one call in a span of its own, and note how it ended."""
+        with CallSpan(self._connection.observer, self._prompt.name, name, call) as watch:
+            with use_context(watch.context):
+                outcome = call_model(call, on_text)
+            found = self._evaluate(outcome, call)
+            with suppress(Exception):  # for an odd reply, which is used anyway
+                watch.record_result(outcome.result, found)
+        self._budget.attempts.append((name, found.reason.value if isinstance(found, CallError) else "ok"))
+        return outcome, found
 
     def _circuit_error(self) -> CallError | None:
         """Return the error of an endpoint that is left alone; None if it may be called."""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.search.scoring.fusion import Fusion
+    from recall_loop.memory.store.index.indexed_row import Row
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.memory.store.tables.record_queries import Row
 
 # Most rows that a search with a minimum similarity compares.
 _MAX_COMPARED = 20_000

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +39,7 @@ from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.state_entries import Facet
 from recall_loop.state.settings.settings import Settings
+from recall_loop.text.packaged_data import packaged_text
 from recall_loop.text.words.related_terms import RelatedTermsTable, load_related_terms
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def load_calibration(name: str | None) -> Calibration:
 
 @cache
 def _shipped() -> Calibration:
-    return _parsed(files("recall_loop.policy.confidence").joinpath(_SHIPPED).read_text(encoding="utf-8"), _SHIPPED)
+    return _parsed(packaged_text("recall_loop.policy.confidence", _SHIPPED), _SHIPPED)
 
 
 def _read(name: str) -> Calibration:

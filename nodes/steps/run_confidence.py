@@ -39,7 +39,9 @@ def measure_confidence(
     Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
     """
     unanswered = _find_unanswered(state, run)
-    ranked = _evidence(ranked, run, unanswered)
+    ranked = examined = _evidence(ranked, run, unanswered)
+    if run.settings.max_facts < SIGNAL_DEPTH:
+        examined = _evidence(select_facts(state, run, SIGNAL_DEPTH), run, unanswered)
     parts = confidence_components(
         ConfidenceInputs(
             ranked=ranked,
@@ -49,12 +51,7 @@ def measure_confidence(
             least_similarity=run.settings.novelty_min_similarity,
         )
     )
-    examined = ranked
-    if run.settings.max_facts < SIGNAL_DEPTH:
-        examined = _evidence(select_facts(state, run, SIGNAL_DEPTH), run, unanswered)
-    first = [run.supported_facets(item.entry) for item in examined[:1]]
-    support = compute_coverage(state["facets"], first).best_single
-    signals = confidence_signals(examined, run.question, support, read_facts(examined, run))
+    signals = _signals(state, run, examined)
     raw = compute_confidence_score(parts)
     values = {RAW_SCORE: raw, **parts, **signals}
     calibration = calibration.for_values(values)
@@ -64,16 +61,15 @@ def measure_confidence(
     thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
     least = calibration.answerable.abstain_below if calibration.answerable else None
     abstains = should_abstain(answerable, run.settings, least)
-    figures = {
-        "label": compute_confidence(score, parts, run.settings, thresholds, abstains=abstains).value,
-        "score": score,
-        "answerable": answerable,
-        "raw_score": raw,
-        "components": parts,
-        "signals": signals,
-        "calibration_id": calibration.id,
-    }
-    return figures, abstains
+    label = compute_confidence(score, parts, run.settings, thresholds, abstains=abstains).value
+    figures = {"label": label, "score": score, "answerable": answerable, "raw_score": raw}
+    return {**figures, "components": parts, "signals": signals, "calibration_id": calibration.id}, abstains
+
+
+def _signals(state: AgentState, run: RunContext, examined: Sequence[RankedEntry]) -> dict[str, float]:
+    first = [run.supported_facets(item.entry) for item in examined[:1]]
+    support = compute_coverage(state["facets"], first).best_single
+    return confidence_signals(examined, run.question, support, read_facts(examined, run))
 
 
 def _find_unanswered(state: AgentState, run: RunContext) -> Unanswered:

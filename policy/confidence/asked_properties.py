@@ -7,18 +7,17 @@ Nadia?" by "Nadia comes at 5". The words by which a property is asked for and to
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.question.amounts import number_words
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.text.gloss.glosses import english_of
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.time.time_expressions import parse_times, says_when, without_dates, without_times
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH, JAPANESE
@@ -49,7 +48,7 @@ class AskedProperty(StrEnum):
 # A question about a birthday asks for the day only where it asks for a date: "what did she get for her birthday?"
 _KINDS = {AskedProperty.BIRTHDAY: AnswerKind.DATE, AskedProperty.AGE: AnswerKind.NUMBER}
 
-_WITH_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
+AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
 # A time's digits tell none of them.
 _NUMBERED = frozenset({AskedProperty.PHONE, AskedProperty.ADDRESS})
 # Patterns that those of all languages share, by the name that stands in braces for them.
@@ -78,7 +77,7 @@ def tells(wanted: AskedProperty, text: str, language: str) -> bool:
     """Tell whether a text has words by which a property is told in a language; a long text may always."""
     if len(text) > LONGEST_TELLING or language not in _lists():
         return True
-    return bool(find_told(wanted, text, language)) or (wanted in _WITH_AGES and bool(find_bare_ages(text, language)))
+    return bool(find_told(wanted, text, language)) or (wanted in AGES and bool(find_bare_ages(text, language)))
 
 
 def find_told(wanted: AskedProperty, text: str, language: str) -> list[int]:
@@ -193,8 +192,7 @@ def measures() -> tuple[str, ...]:
 
 @cache
 def _lists() -> dict[str, Any]:
-    text = files("recall_loop.policy.confidence").joinpath("asked_properties.toml").read_text(encoding="utf-8")
-    return dict(tomllib.loads(text))
+    return packaged_table(__package__, "asked_properties.toml")
 
 
 @cache

@@ -18,15 +18,10 @@ from recall_loop.policy.confidence.asked_properties import (
     without_counted,
 )
 from recall_loop.policy.confidence.bare_kinds import leaves_open_which
-from recall_loop.policy.confidence.told_properties import (
-    asked_of,
-    clauses_of,
-    is_about,
-    property_of,
-    telling_property,
-    tells_anywhere,
-)
-from recall_loop.policy.evidence.coverage import entry_terms, states_answer, synonym_stems
+from recall_loop.policy.confidence.property_bearers import asked_of, is_about, property_of
+from recall_loop.policy.confidence.told_properties import clauses_of, telling_property, tells_anywhere
+from recall_loop.policy.evidence.coverage import states_answer, synonym_stems
+from recall_loop.policy.evidence.pool_entries import entry_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import PRICE, find_topics, place_words, prices_in, shared_words
 from recall_loop.policy.facts.persons.mentioned_persons import relation_of_name

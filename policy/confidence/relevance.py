@@ -8,15 +8,14 @@ similarity stands for it, which is never above that of the fact that led there. 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.text.packaged_data import packaged_table
 
 ALIGNED_FEATURES = ("cosine", "tokens", "least", "similarity", "share_of_best", "log_rank")
 _DIGITS = 6
@@ -25,8 +24,7 @@ WEIGHTS_FILE = "relevance_weights.json"
 
 @lru_cache(maxsize=1)
 def _weights() -> dict[str, dict[str, float]]:
-    text = files("recall_loop.policy.confidence").joinpath(WEIGHTS_FILE).read_text(encoding="utf-8")
-    weights: dict[str, dict[str, float]] = json.loads(text)["weights"]
+    weights: dict[str, dict[str, float]] = packaged_table(__package__, WEIGHTS_FILE)["weights"]
     return weights
 
 

@@ -9,7 +9,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
+from recall_loop.policy.evidence.coverage import synonym_stems
+from recall_loop.policy.evidence.pool_entries import entry_terms, entry_window_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.persons.told_persons import tells_of
 from recall_loop.policy.question.question import AnalysedQuestion

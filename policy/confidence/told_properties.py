@@ -11,30 +11,29 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import chain
 
 from recall_loop.policy.confidence.asked_properties import (
+    AGES,
     LONGEST_TELLING,
     AskedProperty,
-    asked_property,
     find_bare_ages,
     find_told,
     is_word_of,
     owner_before,
     tells,
 )
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, synonym_stems
+from recall_loop.policy.confidence.property_bearers import asked_of, bearer_of, is_about, property_of
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import place_words, shared_words
 from recall_loop.policy.facts.persons.mentioned_persons import mentioned_relatives
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.names.introductions import asked_own_name, tells_own_name
-from recall_loop.text.names.name_spans import TITLES
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.person_words import person_stem, person_words
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import content_words, stems, text_language, words
+from recall_loop.text.words.tokens import stems, text_language, words
 
 # A full stop behind a short word or a number ends no sentence.
 _SENTENCES = re.compile(r"(?<=\w\w\w)\.(?:\s+|$)|[!?。！？\n]+")
@@ -47,8 +46,7 @@ _NEAR = 8
 _SHORT = 4
 _OWNS = ("'s", "’s")
 # Their values are no names, which would otherwise be taken for somebody else.
-_AGES = frozenset({AskedProperty.AGE, AskedProperty.BIRTHDAY})
-_ATTRIBUTED = _AGES | {AskedProperty.JOB}
+_ATTRIBUTED = AGES | {AskedProperty.JOB}
 # Of these a relative's is surely not that of somebody else, of whom nothing is told.
 _PERSONAL = _ATTRIBUTED | {
     AskedProperty.PHONE,
@@ -56,42 +54,6 @@ _PERSONAL = _ATTRIBUTED | {
     AskedProperty.ADDRESS,
     AskedProperty.RESIDENCE,
 }
-
-
-def property_of(question: AnalysedQuestion) -> AskedProperty | None:
-    """Return the property for which a question asks; None where it is another one."""
-    return asked_property(question.text, question.language, question.asked)
-
-
-def asked_of(question: AnalysedQuestion) -> frozenset[str]:
-    """Return the stems of the names in a question, and of all words for the relatives in it."""
-    language, known = question.language, person_words().get(question.language)
-    if known is None:
-        return question.name_terms
-    titles = _titles_in(question)
-    persons = {person_stem(word, language, known) for word in words(question.text) if word not in titles}
-    groups = {known.kin[person] for person in persons if person in known.kin}
-    names = question.name_terms - {stem(word, language) for word in TITLES}
-    return names.union(stem(word, language) for word, group in known.kin.items() if group in groups)
-
-
-def _titles_in(question: AnalysedQuestion) -> frozenset[str]:
-    """Return the titles that stand before names: "Frau" Blum is nobody's wife, but "meine Frau" Anna is."""
-    before = zip(["", *words(question.text)], words(question.text), strict=False)
-    titles = {word for owner, word in before if word in TITLES and owner not in shared_words("possessives")}
-    return frozenset(titles) if question.name_terms else frozenset()
-
-
-def is_about(subject: frozenset[str], entry: PoolEntry) -> bool:
-    """Tell whether a record has a word of the subject, or a pronoun that may stand for one next to it."""
-    if not subject.isdisjoint(entry_terms(entry)):
-        return True
-    text = entry["record"]["text"]
-    if text_language(text) in WITHOUT_BLANKS and any(len(term) > 1 and term in text for term in subject):
-        return True  # no blanks tell its words apart, so that a rare name may be taken for part of one
-    known = person_words().get(text_language(text))
-    refers = known is None or not known.third.isdisjoint(words(text))
-    return refers and not subject.isdisjoint(entry_window_terms(entry))
 
 
 def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -> list[RankedEntry]:
@@ -104,7 +66,7 @@ def telling_property(question: AnalysedQuestion, items: Sequence[RankedEntry]) -
     wanted = property_of(question)
     if wanted is None:
         return list(items)
-    subject = _bearer_of(question, wanted)
+    subject = bearer_of(question, wanted)
     owner = question.name_terms if wanted is AskedProperty.NAME else frozenset()  # "Priya's dog"
     about = {item.id for item in items if is_about(subject, item.entry) and (not owner or is_about(owner, item.entry))}
     anywhere = not about and not owner
@@ -142,22 +104,6 @@ def _is_anothers(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolE
 def tells_anywhere(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
     """Tell whether a record, or what was said beside it, has words by which a property is told, of whomever."""
     return any(_tells_in(wanted, text, question) for text in (entry["record"]["text"], entry["window"]))
-
-
-def _bearer_of(question: AnalysedQuestion, wanted: AskedProperty) -> frozenset[str]:
-    """Return the stems of whose property is asked for: of a name that of what has it, else that of whom is named.
-
-    Where nobody is, it is that of a thing ("the cat").
-    """
-    language, named = question.language, question.name_terms
-    asked = [word for word in content_words(question.text) if not is_word_of(wanted, word, language)]
-    owner = owner_before(wanted, question.text, language)
-    asked = [owner] if owner in asked else asked
-    things = {stem(word, language) for word in asked} - named
-    whose = asked_of(question)
-    if things and (wanted is AskedProperty.NAME or not whose):
-        return frozenset(things).union(*(synonym_stems(word, question.table, language) for word in asked))
-    return whose
 
 
 def _names_for(wanted: AskedProperty, question: AnalysedQuestion, entry: PoolEntry) -> bool:
@@ -233,7 +179,7 @@ def _is_of(wanted: AskedProperty, sentence: str, asked_in: str, subject: Set[str
         if before[-1] if before else follows or not behind or behind[0]:
             return True
     subjects = {place for place, is_subject in named if is_subject}
-    return wanted in _AGES and not subjects.isdisjoint(find_bare_ages(sentence, language))
+    return wanted in AGES and not subjects.isdisjoint(find_bare_ages(sentence, language))
 
 
 def _mentions(sentence: str, subject: Set[str], language: str) -> Iterator[tuple[int, bool]]:

@@ -21,24 +21,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
+from recall_loop.policy.evidence.pool_entries import entry_text, entry_window_terms, indexed_terms
 from recall_loop.policy.evidence.state_events import StateEvents
 from recall_loop.policy.question.amounts import has_number
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.run.state_entries import Facet, PoolEntry
-from recall_loop.text.gloss.glosses import english_of, english_stems
-from recall_loop.text.names.identifiers import other_spellings, spelt_apart
+from recall_loop.text.gloss.glosses import english_of
+from recall_loop.text.names.identifiers import spelt_apart
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.languages import ENGLISH, motion_verbs
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
-from recall_loop.text.words.tokens import index_stems, stem_line, stems, words
+from recall_loop.text.words.tokens import stem_line, stems, words
 from recall_loop.text.words.verb_forms import other_forms
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
@@ -188,7 +188,9 @@ class FacetMatcher:
         by_text = {time.text: time for time in reversed(times)}
         names = [(index, facet) for index, facet, kind in kinds if kind == NAME]
         self._names = [(index, frozenset(facet["terms"])) for index, facet in names]
-        self._names += [(index, _terms(spelt_apart(facet["text"]), each)) for index, facet in names for each in spoken]
+        self._names += [
+            (index, indexed_terms(spelt_apart(facet["text"]), each)) for index, facet in names for each in spoken
+        ]
         self._phrases = [(index, facet) for index, facet, kind in kinds if kind == PHRASE]
         self._times = [(index, by_text.get(facet["text"])) for index, facet, kind in kinds if kind == TIME]
         self._answers = [(index, facet["text"]) for index, facet, kind in kinds if kind == ANSWER]
@@ -263,7 +265,9 @@ def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
     if kind == AnswerKind.NUMBER:
         return has_number(text)
     author = entry["record"].get("author") or ""
-    return bool(_terms(author) - question_terms) or any(_terms(name) - question_terms for name in find_entities(text))
+    return bool(indexed_terms(author) - question_terms) or any(
+        indexed_terms(name) - question_terms for name in find_entities(text)
+    )
 
 
 def states_answer(kind: str, entry: PoolEntry, question_terms: set[str], *, asks_last: bool = False) -> bool:
@@ -273,33 +277,3 @@ def states_answer(kind: str, entry: PoolEntry, question_terms: set[str], *, asks
     """
     in_words = kind == AnswerKind.DATE and not asks_last
     return says_when(entry["record"]["text"]) if in_words else has_answer(kind, entry, question_terms)
-
-
-def entry_text(entry: PoolEntry) -> str:
-    """Return the text of a record with its author, subject and label."""
-    record = entry["record"]
-    parts = [*map(record.get, ("author", "subject", "label")), record["text"]]
-    return " ".join(part for part in parts if part)
-
-
-def entry_terms(entry: PoolEntry) -> frozenset[str]:
-    """Return the stems of a record's own text, author, subject and label, and of the text's English translation."""
-    return _terms(entry_text(entry), entry["record"].get("language")) | english_stems(entry["record"]["text"])
-
-
-def entry_window_terms(entry: PoolEntry) -> frozenset[str]:
-    """Return the stems of a record's window, including its own."""
-    return entry_terms(entry) | _terms(entry["window"], entry["record"].get("language"))
-
-
-@lru_cache(maxsize=8192)
-def _terms(text: str, language: str | None = None) -> frozenset[str]:
-    spellings = other_spellings(text)
-    return frozenset(index_stems(text, language) + (index_stems(spellings, language) if spellings else []))
-
-
-def entry_entities(entry: PoolEntry) -> tuple[str, ...]:
-    """Return the names in a record: its label first, then the entities of its text."""
-    label = entry["record"].get("label")
-    names = find_entities(entry["record"]["text"])
-    return tuple(dict.fromkeys([label, *names] if label else names))

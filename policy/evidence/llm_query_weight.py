@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.evidence.merging import BRIDGE_SHARE, CreditCeiling, QueryHits, entry_of_hit
+from recall_loop.policy.evidence.pool_entries import entry_terms
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.run.state_entries import Facet, PoolEntry

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
+from recall_loop.policy.evidence.pool_entries import entry_terms, entry_window_terms, fact_key
 from recall_loop.state.records.records import Record, SearchHit
 from recall_loop.state.run.state_entries import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.passages import READ_CHARACTERS, passage
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.tokens import fact_key, stem_set, stems, text_language
+from recall_loop.text.words.tokens import stem_set, stems, text_language
 
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25
@@ -64,10 +64,9 @@ class QueryHits:
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The new pool, the keys of the entries that were added, and the counts of new evidence and known hits."""
+    """The new pool, and the counts of new evidence and known hits."""
 
     pool: dict[str, PoolEntry]
-    added: frozenset[str]
     new_evidence: int
     duplicates: int
 
@@ -86,7 +85,6 @@ def merge_hits(
     merged = dict(pool)
     # A key is made of a whole text, which takes long where the text does: once for each record.
     keys = {name: key for key, entry in pool.items() for name, _ in entry["said"] if name}
-    added: set[str] = set()
     own: set[str] = set()  # entries that are this call's, so that they may be changed
     new_evidence = duplicates = 0
     for query_hits in found:
@@ -94,17 +92,14 @@ def merge_hits(
             key = keys.get(hit.record.id) or keys.setdefault(hit.record.id, fact_key(hit.record))
             old = merged.get(key)
             entry = _entry(key, hit, iteration, terms) if old is None else _merge_evidence(old, hit, terms)
-            if old is None:
-                added.add(key)
-            else:
-                duplicates += 1
+            duplicates += old is not None
             new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
             if old is not None and key not in own:
                 entry = {**entry, "matches": [*entry["matches"]]}
             own.add(key)
             merged[key] = entry
             _credit(entry, _alignment(entry, query_hits.query, hit), match)
-    return MergeResult(merged, frozenset(added), new_evidence, duplicates)
+    return MergeResult(merged, new_evidence, duplicates)
 
 
 def _credited_hits(

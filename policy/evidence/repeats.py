@@ -19,8 +19,8 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
-from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.evidence.members import member_group
+from recall_loop.policy.evidence.pool_entries import entry_terms
 from recall_loop.policy.evidence.ranking import SCORE_DIGITS, RankedEntry
 from recall_loop.policy.facts.wording import read_statements
 from recall_loop.policy.question.titles import crowded_titles, entry_title

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
 
@@ -93,8 +92,7 @@ def _range_end() -> re.Pattern[str]:
 
 @cache
 def _lists() -> dict[str, Any]:
-    text = files("recall_loop.policy.facts").joinpath("change_markers.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    return packaged_table(__package__, "change_markers.json")
 
 
 @cache

@@ -9,34 +9,18 @@ long texts: a correction is short.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from recall_loop.policy.facts.attributes import same_attribute
-from recall_loop.policy.facts.change_words import PRICE, shared_words
+from recall_loop.policy.facts.change_words import PRICE
+from recall_loop.policy.facts.persons.same_person import same_owner, same_person
 from recall_loop.policy.facts.rarity import Rarity, affects_same_property
-from recall_loop.policy.facts.statement_similarity import (
-    MAX_WORDS,
-    PLAIN_WORDS,
-    beginning,
-    has_frame,
-    pair_features,
-    same_label,
-    same_matter,
-    worded_alike,
-)
-from recall_loop.policy.facts.subjects import (
-    changes_another,
-    denies_value,
-    same_owner,
-    same_person,
-    same_subject_matter,
-    same_thing,
-)
+from recall_loop.policy.facts.statement_pairs import LONGEST_NEWER, LONGEST_OLDER, comparable_pairs, values_of
+from recall_loop.policy.facts.statement_similarity import beginning, has_frame, pair_features, same_label, same_matter
+from recall_loop.policy.facts.subjects import changes_another, denies_value, same_subject_matter, same_thing
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.policy.logistic import LogisticModel, shipped_model
@@ -45,15 +29,11 @@ from recall_loop.text.speech.negations import is_negated
 from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.words.tokens import words
 
-LONGEST_OLDER, LONGEST_NEWER = 2000, 800
-"""Characters of the texts that are compared at all."""
 # Log-odds above the threshold of a statement that denies the older one's value.
 _DENIED = 2.0
 _ONLY_NOW = {"now"}
 _SPEAKER_FIELDS = ("kind", "role", "user_id", "agent_id")
 _SUBJECT_WORDS, _SHORT = 3, 3
-# A single letter is mostly a unit: 20p and 22p have nothing in common.
-_UNIT = re.compile(r"[a-z\u00df-\u00ff\u0430-\u044f]")
 ASKED_VALUE = "#"
 """Prefix of the numbers and names of a question among its terms."""
 
@@ -141,8 +121,8 @@ def has_unasked_subject(older: Statement, newer: Statement, question: frozenset[
 
 def _lacks_asked_value(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     """Tell whether the older statement begins with a value of the question that the newer one lacks."""
-    opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
-    return not {ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question)
+    opening = values_of(older).intersection(words(older.text)[:_SUBJECT_WORDS])
+    return not {ASKED_VALUE + value for value in opening - values_of(newer)}.isdisjoint(question)
 
 
 def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
@@ -161,10 +141,6 @@ def _same_wording(older: Statement, newer: Statement, question: frozenset[str]) 
     return any(len(token) > _SHORT for token in shared)
 
 
-def _values(statement: Statement) -> frozenset[str]:
-    return statement.numbers | statement.names
-
-
 def both_state(older: Statement, newer: Statement) -> bool:
     """Tell whether both are statements, rather than a request or an acknowledgement."""
     return all(SpeechAct.STATEMENT in speech_acts(statement.text) for statement in (older, newer))
@@ -173,7 +149,7 @@ def both_state(older: Statement, newer: Statement) -> bool:
 def question_terms(question: str) -> frozenset[str]:
     """Return the content words of a question, in the form of `Statement.terms`, and its numbers and names."""
     read = read_statements(question)
-    values = frozenset(ASKED_VALUE + value for statement in read for value in _values(statement))
+    values = frozenset(ASKED_VALUE + value for statement in read for value in values_of(statement))
     return values.union(*(statement.terms for statement in read))
 
 
@@ -194,52 +170,6 @@ def relevant_statements(text: str, question: frozenset[str]) -> tuple[Statement,
 def _asked_clauses(statement: Statement, question: frozenset[str]) -> tuple[Statement, ...]:
     asked = tuple(clause for clause in statement.clauses if clause.terms & question)
     return asked if len(asked) < len(statement.clauses) else (statement,)
-
-
-@lru_cache(maxsize=4096)
-def brief_statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of a text that are short enough to be corrections."""
-    return tuple(each for each in read_statements(text[:LONGEST_NEWER]) if _is_brief(each))
-
-
-def _is_brief(statement: Statement) -> bool:
-    return statement.brief and len(statement.tokens) <= MAX_WORDS
-
-
-@lru_cache(maxsize=4096)
-def _neighbours(text: str) -> tuple[tuple[Statement, Statement, Statement], ...]:
-    """Return each pair of neighbouring statements of a text, and both joined into one."""
-    pairs = pairwise(read_statements(text[:LONGEST_NEWER]))
-    return tuple((first, second, Statement(f"{first.text} {second.text}")) for first, second in pairs)
-
-
-def _two_part_changes(older: Statement, newer: str) -> Iterator[Statement]:
-    """Yield changes stated in two sentences: the end of what the older statement is about, and then its replacement.
-
-    "Sold the Volvo! I have a Tesla." is one change; the second sentence alone may be about anything. The second
-    sentence may also refer back to the first: "The plumber never came. He says Friday now."
-    """
-    for first, second, whole in _neighbours(newer):
-        if older.terms.isdisjoint(first.stems):  # the cheapest test comes first
-            continue
-        is_one_change = _is_replaced_by(first, second) or _refers_back(first, second)
-        if is_one_change and not older.terms.isdisjoint(first.terms) and _is_brief(whole):
-            yield whole
-
-
-def _is_replaced_by(first: Statement, second: Statement) -> bool:
-    replaces = bool(first.marks) and not second.marks and second.is_informative
-    return replaces and bool(_values(second) - _values(first))
-
-
-def _refers_back(first: Statement, second: Statement) -> bool:
-    """Tell whether the second of two sentences states a change of the first one's subject: "it is the 14th now".
-
-    It does if the first is a question: "You ask about the choir? We meet on Fridays now."
-    """
-    if first.marks or not second.marks:
-        return False
-    return first.asks or not shared_words("continuing").isdisjoint(second.tokens[:1])
 
 
 @lru_cache(maxsize=256)
@@ -275,33 +205,10 @@ def speaker_key(record: Mapping[str, Any]) -> tuple[object, ...]:
     return (*map(record.get, _SPEAKER_FIELDS), who.casefold() if who else None)
 
 
-def comparable_pairs(older: Sequence[Statement], newer: str) -> list[tuple[Statement, Statement]]:
-    """Return the pairs of statements that have something in common."""
-    brief = brief_statements(newer) if older else ()
-    return [
-        (first, second)
-        for first in older
-        for second in (*brief, *_two_part_changes(first, newer))
-        if _comparable(first, second)
-    ]
-
-
 @lru_cache(maxsize=64)
 def without_values(question: frozenset[str]) -> frozenset[str]:
     """Return the terms of a question without its numbers and names."""
     return frozenset(term for term in question if not term.startswith(ASKED_VALUE))
-
-
-def _comparable(older: Statement, newer: Statement) -> bool:
-    """Tell whether two statements have enough in common; the cheapest test comes first."""
-    if older.terms.isdisjoint(newer.stems) and older.topics.isdisjoint(newer.topics):
-        return False
-    shared = {term for term in older.terms & newer.terms if not _UNIT.fullmatch(term)}
-    if older.text == newer.text or not shared or not newer.is_informative:
-        return False
-    if all(term[0] == "=" for term in shared) and max(len(older.tokens), len(newer.tokens)) > PLAIN_WORDS:
-        return False
-    return bool(newer.marks) or denies_value(older, newer) or worded_alike(older.tokens[:MAX_WORDS], newer.tokens)
 
 
 def _reason(older: Statement, newer: Statement) -> str:

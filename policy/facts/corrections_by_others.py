@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from recall_loop.policy.facts.change_words import shared_words
-from recall_loop.policy.facts.corrections import Correction, brief_statements, surest_correction
+from recall_loop.policy.facts.corrections import Correction, surest_correction
 from recall_loop.policy.facts.rarity import Rarity
+from recall_loop.policy.facts.statement_pairs import brief_statements
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.state.types import ContentType
 

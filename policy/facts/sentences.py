@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from recall_loop.policy.facts.change_words import function_words, shared_words
-from recall_loop.text.words.folding import UNSPACED
+from recall_loop.text.words.folding import UNSPACED, UNSPACED_CHARACTER
 from recall_loop.text.words.languages import CHINESE, ENGLISH, JAPANESE, WITHOUT_BLANKS
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import text_language
@@ -38,7 +38,6 @@ _SIGNS = {
     "nl": "\u0133",
 }
 WORD = re.compile(rf"\d+(?:[.:,]\d+)*|[{UNSPACED}]+|[^\W\d_{UNSPACED}]+(?:\d+[^\W_{UNSPACED}]*)?")
-_HAN = re.compile(rf"[{UNSPACED}]")
 _HAN_NUMBERS = "\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u4e24\u96f6"
 _KANA = re.compile("[\u3041-\u30ff]")
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
@@ -58,7 +57,7 @@ def split_sentences(text: str) -> list[str]:
 
 def language_of(sentence: str, folded: str) -> str:
     """Return the language of a folded sentence: by its script, or that of most of its words; by default English."""
-    if _HAN.search(folded):
+    if UNSPACED_CHARACTER.search(folded):
         return JAPANESE if _KANA.search(folded) else CHINESE
     if _CYRILLIC.search(folded):
         return "ru"
@@ -82,7 +81,7 @@ def equally_likely_languages(sentence: str, folded: str) -> list[str]:
 
     A few words may be Spanish or English ("he"), French or Spanish.
     """
-    if _HAN.search(folded) or _CYRILLIC.search(folded) or text_language(sentence) in _SPELT:
+    if UNSPACED_CHARACTER.search(folded) or _CYRILLIC.search(folded) or text_language(sentence) in _SPELT:
         return []
     tokens = WORD.findall(folded)
     counts = {language: sum(map(function_words(language).__contains__, tokens)) for language in _SPACED}
@@ -94,7 +93,7 @@ def equally_likely_languages(sentence: str, folded: str) -> list[str]:
 def find_words(folded: str, language: str) -> Iterator[tuple[str, int]]:
     """Yield words and their offsets; in unspaced scripts numbers, dates and single characters."""
     for match in WORD.finditer(folded):
-        if language in WITHOUT_BLANKS and _HAN.match(match.group()):
+        if language in WITHOUT_BLANKS and UNSPACED_CHARACTER.match(match.group()):
             pieces = _unspaced().finditer(match.group())
             yield from ((piece.group(), match.start() + piece.start()) for piece in pieces)
         else:
@@ -103,7 +102,7 @@ def find_words(folded: str, language: str) -> Iterator[tuple[str, int]]:
 
 @cache
 def _unspaced() -> re.Pattern[str]:
-    dates = sorted((date for date in shared_words("dates") if _HAN.match(date)), key=len, reverse=True)
+    dates = sorted((date for date in shared_words("dates") if UNSPACED_CHARACTER.match(date)), key=len, reverse=True)
     return re.compile(
         "|".join(
             [

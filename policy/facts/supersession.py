@@ -9,7 +9,8 @@ from typing import Any
 
 from recall_loop.state.records.records import Fact
 from recall_loop.state.types import is_to_come
-from recall_loop.text.words.tokens import normalise, query_terms, stem_set
+from recall_loop.text.words.folding import normalise
+from recall_loop.text.words.tokens import query_terms, stem_set
 
 _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 

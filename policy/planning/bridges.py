@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 
-from recall_loop.policy.evidence.coverage import entry_entities, entry_terms
+from recall_loop.policy.evidence.pool_entries import entry_entities, entry_terms
 from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query, with_anchor
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.policy.question.question import AnalysedQuestion

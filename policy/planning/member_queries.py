@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.evidence.members import ends_in_question, is_said_by
+from recall_loop.policy.evidence.pool_entries import entry_terms
 from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.policy.question.titles import expected_speaker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from recall_loop.policy.evidence.coverage import entry_text
+from recall_loop.policy.evidence.pool_entries import entry_text
 from recall_loop.policy.planning.query_forms import (
     broader_queries,
     content_query,

@@ -7,13 +7,12 @@ more specific: "what do I have to do about the mould?".
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from recall_loop.policy.question.asked_kinds import AskedKind
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.tokens import stems
@@ -61,8 +60,8 @@ def _folded_words(phrases: Iterable[str]) -> frozenset[str]:
 
 @cache
 def _forms() -> dict[str, list[_Form]]:
-    text = files("recall_loop.policy.question").joinpath("asked_duties.toml").read_text(encoding="utf-8")
-    return {code: [_form(each) for each in forms.values()] for code, forms in tomllib.loads(text).items()}
+    tables = packaged_table(__package__, "asked_duties.toml").items()
+    return {code: [_form(each) for each in forms.values()] for code, forms in tables}
 
 
 def _form(lists: dict[str, str]) -> _Form:

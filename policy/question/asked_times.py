@@ -6,14 +6,13 @@ specific. "When did I last run?" has one answer, and no earlier run is it.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 import regex
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.time.time_expressions import TimeExpression
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.tokens import words
@@ -59,12 +58,11 @@ def last_time_words(question: str, times: Sequence[TimeExpression], language: st
 
 @cache
 def _words() -> dict[str, _TimeWords]:
-    text = files("recall_loop.policy.question").joinpath("asked_times.toml").read_text(encoding="utf-8")
     return {
         code: _TimeWords(
             frozenset(each["what"].split()),
             frozenset(each["happened"].split()),
             regex.compile(each["last"], regex.IGNORECASE),
         )
-        for code, each in tomllib.loads(text).items()
+        for code, each in packaged_table(__package__, "asked_times.toml").items()
     }

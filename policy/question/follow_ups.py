@@ -8,15 +8,14 @@ question about the speaker, or about a noun with an article, can be understood b
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 
 from recall_loop.state.types import SpeechAct
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import person_words
 from recall_loop.text.speech.speech_acts import find_speech_acts
@@ -69,8 +68,7 @@ class _Signs:
 
 @cache
 def _signs() -> Mapping[str, _Signs]:
-    text = files("recall_loop.policy.question").joinpath("follow_ups.toml").read_text(encoding="utf-8")
-    return {code: _Signs.read(lists) for code, lists in tomllib.loads(text).items()}
+    return {code: _Signs.read(lists) for code, lists in packaged_table(__package__, "follow_ups.toml").items()}
 
 
 def dependence(text: str, named: Sequence[str], language: str) -> Dependence:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.evidence_folding import fold_messages
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
+from recall_loop.policy.evidence.pool_entries import fact_key
 from recall_loop.policy.evidence.ranking import rank_entries
 from recall_loop.policy.evidence.repeats import demote_duplicates
 from recall_loop.policy.planning.query_forms import make_query
@@ -19,7 +20,6 @@ from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource
-from recall_loop.text.words.tokens import fact_key
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 OPTIONS = Settings()
@@ -72,10 +72,9 @@ def test_merging_more_never_takes_anything_away(calls):
         before = copy.deepcopy(pool)
         result = merge_hits(pool, parts, iteration, frozenset({"kettl"}))
         assert pool == before
-        assert set(result.pool) == set(pool) | result.added
         hits = [hit for part in parts for hit in part.hits]
-        assert result.added == {fact_key(hit.record) for hit in hits} - set(pool)
-        assert result.duplicates == len(hits) - len(result.added)
+        assert set(result.pool) == set(pool) | {fact_key(hit.record) for hit in hits}
+        assert result.duplicates == len(hits) - (len(result.pool) - len(pool))
         for key, entry in pool.items():
             after = result.pool[key]
             assert after["relevance"] >= entry["relevance"] and after["similarity"] >= entry["similarity"]

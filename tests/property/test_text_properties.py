@@ -7,24 +7,16 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recall_loop.policy.evidence.pool_entries import fact_key
 from recall_loop.state.records.records import Fact
 from recall_loop.text.names.proper_names import find_entities, find_noun_phrases, find_organizations, find_people
 from recall_loop.text.time.time_expressions import parse_times, render_time, says_when, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
-from recall_loop.text.words.folding import fold
+from recall_loop.text.words.folding import fold, normalise
 from recall_loop.text.words.related_terms import related_terms
 from recall_loop.text.words.snippets import ELLIPSIS, best_snippet, estimate_tokens, fit_to_budget
-from recall_loop.text.words.tokens import (
-    content_words,
-    fact_key,
-    jaccard,
-    normalise,
-    query_terms,
-    stems,
-    text_language,
-    words,
-)
+from recall_loop.text.words.tokens import content_words, jaccard, query_terms, stems, text_language, words
 
 TIME_FORMS = """the last next this in May March 7th 31 2023 0 99 week month year weekend Friday days ago
 before after a few two summer of , - / . yesterday < > 3-5 old q4 1990s"""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 
+from recall_loop.text.packaged_data import packaged_text
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import CHINESE, DUTCH, ENGLISH, GERMAN, JAPANESE, WITHOUT_BLANKS, stop_words
 from recall_loop.text.words.stemming import stem
@@ -134,7 +134,7 @@ def _compound(word: str, language: str, known: _Glosses) -> str | None:
 
 @cache
 def _glosses(language: str) -> _Glosses:
-    text = files("recall_loop.text.gloss").joinpath(f"{language}.tsv").read_text(encoding="utf-8")
+    text = packaged_text(__package__, f"{language}.tsv")
     lines = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     forms, stems = dict[str, str](), dict[str, str]()
     for word, english in lines:

@@ -6,17 +6,16 @@ in `introductions.toml`.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 
 import regex
 
 from recall_loop.text.gloss.glosses import english_words, is_listed
 from recall_loop.text.names.name_spans import CALENDAR, HONORIFICS
 from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import CHINESE, ENGLISH, JAPANESE, WITHOUT_BLANKS, stop_words
 
@@ -138,5 +137,5 @@ def _is_word(name: str, language: str) -> bool:
 
 @cache
 def _languages() -> tuple[_Words, ...]:
-    lists = tomllib.loads(files("recall_loop.text.names").joinpath("introductions.toml").read_text(encoding="utf-8"))
+    lists = packaged_table(__package__, "introductions.toml")
     return tuple(_Words(language, each) for language, each in lists.items())

@@ -19,12 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import pairwise
 from typing import NamedTuple
 
 from recall_loop.text.gloss.glosses import english_of
-from recall_loop.text.words.folding import UNSPACED, fold
+from recall_loop.text.packaged_data import packaged_text
+from recall_loop.text.words.folding import UNSPACED, UNSPACED_CHARACTER, fold
 from recall_loop.text.words.languages import ENGLISH, GERMAN, asking_words, stop_words
 from recall_loop.text.words.related_terms import common_terms
 from recall_loop.text.words.segmentation import split_words
@@ -45,7 +45,6 @@ CHAT_CAPITALS = word_set(
 )
 _NAMES_IF_CAPITALS = word_set("it us who")
 _WORD = re.compile(r"[^\W\d_]\.(?:[^\W\d_]\.)+|c\+\+|C\+\+|[CcFf]#(?!\w)|&|[^\W_]+(?:['\u2019\-\u2010\u2011][^\W_]+)*")
-_UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
 _UNSPACED_PART = re.compile(f"(?P<run>[{UNSPACED}]+)|[^{UNSPACED}]+")
 _SENTENCE_END = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f\n\u201c\"*\u2022|>\]()\[]|(?:^|\s)[-\u2013\u2014](?:\s|$)")
 _POSSESSIVE = re.compile(r"['\u2019][sS]$")
@@ -85,7 +84,7 @@ class SurfaceWord(NamedTuple):
 @lru_cache(maxsize=1)
 def ordinary_words() -> frozenset[str]:
     """Return the words of `ordinary.txt`, the one-word lower-case terms of `related.tsv`, and their stems."""
-    text = resources.files("recall_loop.text.names").joinpath("ordinary.txt").read_text("utf-8")
+    text = packaged_text(__package__, "ordinary.txt")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     plain = frozenset(word for line in lines for word in line.split()) | common_terms()
     return plain | frozenset(map(stem, plain))
@@ -110,7 +109,7 @@ def surface_words(text: str) -> Iterator[SurfaceWord]:
 
 def _written_words(text: str) -> Iterator[tuple[int, str]]:
     """Yield the offset of each word, and the word; text without blanks is split into its words."""
-    spaced = text.isascii() or _UNSPACED_RUN.search(text) is None
+    spaced = text.isascii() or UNSPACED_CHARACTER.search(text) is None
     for match in _WORD.finditer(text):
         if spaced:
             yield match.start(), match.group()

@@ -9,13 +9,12 @@ what I study, "¿Qué estudio alquiló?" is about a flat. If neither decides, it
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import stop_words
 
@@ -71,8 +70,7 @@ class _Forms:
 
 @cache
 def _known_forms() -> Mapping[str, _Forms]:
-    text = files("recall_loop.text.speech").joinpath("first_person.toml").read_text(encoding="utf-8")
-    return {code: _Forms.read(lists) for code, lists in tomllib.loads(text).items()}
+    return {code: _Forms.read(lists) for code, lists in packaged_table(__package__, "first_person.toml").items()}
 
 
 def has_first_person(text: str, language: str) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import stop_words
 from recall_loop.text.words.stemming import stem
@@ -48,8 +47,7 @@ class PersonWords:
 @cache
 def person_words() -> Mapping[str, PersonWords]:
     """Return the words of each known language, by its code (ISO 639-1)."""
-    text = files("recall_loop.text.speech").joinpath("persons.toml").read_text(encoding="utf-8")
-    return {code: _read(code, lists) for code, lists in tomllib.loads(text).items()}
+    return {code: _read(code, lists) for code, lists in packaged_table(__package__, "persons.toml").items()}
 
 
 def _read(language: str, lists: Mapping[str, str]) -> PersonWords:

@@ -9,15 +9,14 @@ Whatever matches nothing is a statement.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from recall_loop.state.types import Role, SpeechAct
-from recall_loop.text.words.languages import WITHOUT_BLANKS, language_words
+from recall_loop.text.speech.speech_phrases import NAMELIKE, speech_phrases
+from recall_loop.text.words.languages import language_words
 from recall_loop.text.words.stop_words import STOP_WORDS
 from recall_loop.text.words.tokens import words
 
@@ -45,8 +44,6 @@ _JOINING = re.compile(
 _GOING_ON = re.compile(
     r"(?:that|and|or|dass|und|oder|dat|en|of|que|y|o|et|ou|che|e|что|и|или)\b|qu['’]|[和以及]", re.IGNORECASE
 )
-# Languages whose words of question are also names and words of others: "Dove", "Chi", "Wat Arun", "welke Rosen".
-_NAMELIKE = frozenset({"it", "pt", "nl"})
 _FEWEST_WORDS = 2
 _LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
@@ -66,74 +63,6 @@ class SentenceAct(NamedTuple):
     start: int
     end: int
     act: SpeechAct
-
-
-class _Phrases:
-    """The patterns of all languages as one of each kind, each compiled when it is first asked for."""
-
-    about_questions: re.Pattern[str]
-    question_openers: re.Pattern[str]
-    likely_openers: re.Pattern[str]
-    indirect_questions: re.Pattern[str]
-    forgetting: re.Pattern[str]
-    requests: re.Pattern[str]
-    telling: re.Pattern[str]
-    telling_questions: re.Pattern[str]
-    tags: re.Pattern[str]
-    acknowledgements: re.Pattern[str]
-    non_answers: re.Pattern[str]
-    plain_non_answers: re.Pattern[str]
-    denied_knowledge: re.Pattern[str]
-
-    def __init__(self, **patterns: str) -> None:
-        self._patterns = patterns
-
-    def __getattr__(self, kind: str) -> re.Pattern[str]:
-        if kind not in self.__annotations__:
-            raise AttributeError(kind)
-        setattr(self, kind, compiled := re.compile(self._patterns[kind], re.IGNORECASE))
-        return compiled
-
-
-@lru_cache(maxsize=1)
-def _phrases() -> _Phrases:
-    data = json.loads(files("recall_loop.text.speech").joinpath("phrases.json").read_text(encoding="utf-8"))
-
-    def joined(kind: str, most: int | None = None, *, within: Set[str] = frozenset(data)) -> str:
-        return "|".join(pattern for code, each in data.items() if code in within for pattern in each[kind][:most])
-
-    return _Phrases(
-        about_questions=joined("about_questions"),
-        question_openers=joined("question_openers", within=data.keys() - _NAMELIKE),
-        likely_openers=joined("question_openers", within=_NAMELIKE),
-        indirect_questions=joined("indirect_questions"),
-        forgetting=joined("forgetting"),
-        requests=joined("requests"),
-        telling=joined("telling"),
-        telling_questions=joined("telling_questions"),
-        tags=rf"(?:{joined('tags')})\W*$",
-        acknowledgements=rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_unspaced(data)}))+\W*$",
-        non_answers=rf"(?:{joined('non_answers')})\W*$",
-        plain_non_answers=rf"(?:{joined('non_answers', 1)})\W*$",
-        denied_knowledge="|".join(_denied_knowledge(language) for language in data.values()),
-    )
-
-
-def _denied_knowledge(language: dict[str, list[str]]) -> str:
-    """Return the pattern of a sentence that denies, in any words, that its speaker knows, was told or has on record."""
-    denial, knowing, noun, person, addressed, told = (
-        "|".join(language[kind])
-        for kind in ("denials", "knowing", "memory_nouns", "first_person", "second_person", "telling_verbs")
-    )
-    near = "[^,;:，；：]{0,40}"
-    denied = rf"(?:{denial}){near}(?:{knowing}|{noun})|(?:{noun}){near}(?:{denial})"
-    denied_of_listener = rf"(?:{addressed}){near}(?:{denial})|(?:{denial}){near}(?:{addressed})"
-    return rf"(?=.*(?:{person})).*(?:{denied})|.*(?:{denied_of_listener}){near}(?:{told})"
-
-
-def _acknowledging_unspaced(data: dict[str, dict[str, list[str]]]) -> str:
-    """Return the acknowledgements of the languages whose words no blank ends."""
-    return "|".join(phrase for code in sorted(WITHOUT_BLANKS) for phrase in data[code]["acknowledgements"])
 
 
 @lru_cache(maxsize=8192)
@@ -166,13 +95,13 @@ def speech_acts(text: str, role: Role | None = None) -> frozenset[SpeechAct]:
 
 def is_about_questions(text: str) -> bool:
     """Tell whether a question asks what was asked or requested, as in "what did I ask about the boat?"."""
-    return bool(_phrases().about_questions.search(text[:READ_CHARACTERS]))
+    return bool(speech_phrases().about_questions.search(text[:READ_CHARACTERS]))
 
 
 def asks_to_forget(text: str) -> bool:
     """Tell whether a sentence of a text asks to forget or erase something."""
     sentences = (_LEADING.sub("", text[start:end]) for start, end in _sentences(text[:READ_CHARACTERS]))
-    return any(_phrases().forgetting.match(sentence) for sentence in sentences)
+    return any(speech_phrases().forgetting.match(sentence) for sentence in sentences)
 
 
 def stated_text(text: str, role: Role | None = None) -> str:
@@ -200,7 +129,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 def _sentence_acts(text: str, start: int, end: int, role: Role | None) -> Iterator[SentenceAct]:
     sentence = text[start:end]
     bare = _LEADING.sub("", sentence).strip()
-    if _phrases().forgetting.match(bare) and not _phrases().telling.match(bare):
+    if speech_phrases().forgetting.match(bare) and not speech_phrases().telling.match(bare):
         asked_to = _end_of_forgetting(sentence)
         yield SentenceAct(start, start + asked_to, SpeechAct.REQUEST)
         if asked_to < len(sentence):
@@ -214,13 +143,13 @@ def _sentence_acts(text: str, start: int, end: int, role: Role | None) -> Iterat
     if asked_from:
         yield SentenceAct(start, start + asked_from, SpeechAct.STATEMENT)
     rest = _LEADING.sub("", sentence[asked_from:]).strip()
-    asks = SpeechAct.REQUEST if _phrases().requests.match(rest) else SpeechAct.QUESTION
+    asks = SpeechAct.REQUEST if speech_phrases().requests.match(rest) else SpeechAct.QUESTION
     yield SentenceAct(start + asked_from, end, asks)
 
 
 def _whole_act(sentence: str, role: Role | None) -> SpeechAct | None:
     """Return the act of a whole sentence; None for one that asks, maybe behind a statement."""
-    phrases = _phrases()
+    phrases = speech_phrases()
     if phrases.indirect_questions.match(sentence):
         return SpeechAct.QUESTION
     if sentence.rstrip("\"'”’»)]*. ")[-1:] in tuple(_QUESTION_MARKS):
@@ -247,23 +176,23 @@ def _denies_knowledge(sentence: str) -> bool:
     """Tell whether a short sentence without a number says no more than that its speaker doesn't know."""
     if len(sentence) > _LONGEST_DENIAL or any(char.isdigit() for char in sentence):
         return False
-    return bool(_phrases().denied_knowledge.match(sentence))
+    return bool(speech_phrases().denied_knowledge.match(sentence))
 
 
 def _is_tagged(sentence: str) -> bool:
     """Tell whether a sentence with a question mark tells something and only its last clause asks for assent."""
     *told, tag = [part for part in _CLAUSE.split(sentence) if part.strip()]
     first = _LEADING.sub("", told[0]) if told else ""
-    return bool(first) and bool(_phrases().tags.match(tag.strip())) and not _opens_question(first)
+    return bool(first) and bool(speech_phrases().tags.match(tag.strip())) and not _opens_question(first)
 
 
 def _opens_question(clause: str) -> bool:
-    phrases, clause = _phrases(), _JOINING.sub("", clause)
+    phrases, clause = speech_phrases(), _JOINING.sub("", clause)
     return bool(_has_opener(clause) or phrases.requests.match(clause) or phrases.indirect_questions.match(clause))
 
 
 def _has_opener(clause: str) -> bool:
-    phrases = _phrases()
+    phrases = speech_phrases()
     likely = phrases.likely_openers.match(clause) and not _is_of_another_language(clause)
     return bool(likely or phrases.question_openers.match(clause))
 
@@ -279,7 +208,7 @@ def _is_of_another_language(clause: str) -> bool:
 def _small_words(namelike: bool) -> frozenset[str]:
     """Return the stop words of those languages in Latin letters whose words of question are names, or of the others."""
     known = language_words()
-    own = frozenset[str]().union(*(known[code].stop for code in _NAMELIKE))
+    own = frozenset[str]().union(*(known[code].stop for code in NAMELIKE))
     return own if namelike else STOP_WORDS.union(*(known[code].stop for code in ("de", "es", "fr")))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from functools import cache, lru_cache
-from importlib.resources import files
+
+from recall_loop.text.packaged_data import packaged_table
 
 # Longer texts hardly ever state only a wish.
 _LONGEST = 200
@@ -32,5 +32,4 @@ def _lower(text: str) -> str:
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
     """Return the patterns of all languages as one: the language of a short text is uncertain."""
-    text = files("recall_loop.text.speech").joinpath("wishes.toml").read_text(encoding="utf-8")
-    return re.compile("|".join(lists[name] for lists in tomllib.loads(text).values()))
+    return re.compile("|".join(lists[name] for lists in packaged_table(__package__, "wishes.toml").values()))

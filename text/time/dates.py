@@ -100,10 +100,25 @@ def unit_of(moment: datetime, unit: str) -> DateSpan:
     return {"week": week_of, "weekend": weekend_of}.get(unit, day_of)(moment)
 
 
+def unit_away(moment: datetime, count: int, unit: str) -> DateSpan:
+    """Return the unit of `unit_of` that is `count` units after `moment`, or before it where `count` is negative."""
+    first = moment.replace(day=1) if unit in ("month", "year") else moment
+    return unit_of(shift(first, count, unit), unit)
+
+
 def nearest_weekday(moment: datetime, weekday: int, direction: int) -> DateSpan:
     """Return the first such day (Monday is 0) strictly before (-1) or after (+1) the day of `moment`."""
     distance = (direction * (weekday - moment.weekday())) % 7 or 7
     return day_of(midnight(moment) + direction * distance * DAY)
+
+
+def weekday_of(moment: datetime, weekday: int, step: int | None) -> DateSpan:
+    """Return such a day (Monday is 0) last (-1), next (1) or of this week (0); None = the latest that has begun."""
+    if step == 0:
+        return day_of(week_of(moment).start + weekday * DAY)
+    if step is None and weekday == moment.weekday():
+        return day_of(moment)
+    return nearest_weekday(moment, weekday, step or -1)
 
 
 def latest_month(moment: datetime, number: int) -> DateSpan:

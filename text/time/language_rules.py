@@ -7,16 +7,15 @@ those for dates in digits, which all languages share.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
-from importlib.resources import files
 from typing import Any
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DAY, DateSpan
-from recall_loop.text.time.time_rules import Rule, Rules, in_cell
+from recall_loop.text.time.time_rules import Rule, Rules, in_cell, spaced_pattern
 from recall_loop.text.words.languages import JAPANESE, LanguageWords, language_words
 
 _UNITS = ("day", "week", "month", "year")
@@ -54,7 +53,7 @@ def language_rules(language: str) -> Rules:
 
 @cache
 def _words() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(files("recall_loop.text.time").joinpath("times.toml").read_text(encoding="utf-8"))
+    return packaged_table(__package__, "times.toml")
 
 
 def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.Pattern[str], Rule]]:
@@ -63,36 +62,30 @@ def _rules(words: Mapping[str, Any], known: LanguageWords) -> Iterator[tuple[re.
     month, weekday = (f"(?:{'|'.join(each)})" for each in (months, weekdays))
     month = f"(?P<month>{month})"
     day = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?:{words['of']})?"
-    yield _pattern(rf"{day} ?{month}(?:(?: del?)? {_YEAR})?\b"), partial(_day, months)
-    yield _pattern(rf"{month}(?: del?)?(?: {_YEAR})?\b"), partial(_month, months)
+    yield spaced_pattern(rf"{day} ?{month}(?:(?: del?)? {_YEAR})?\b"), partial(_day, months)
+    yield spaced_pattern(rf"{month}(?: del?)?(?: {_YEAR})?\b"), partial(_month, months)
     shortened = words["months"].split()
     short = f"(?P<month>{'|'.join(shortened)})"
-    yield _pattern(rf"{day} ?{short}\b(?:\.?(?: del?)? {_YEAR}\b)?"), partial(_day, shortened)
-    yield _pattern(rf"{short}\b\.? {_YEAR}\b"), partial(_month, shortened)
-    yield _pattern(in_cell(short)), partial(_month, shortened)
-    yield _pattern(words["short"]), _short_day
+    yield spaced_pattern(rf"{day} ?{short}\b(?:\.?(?: del?)? {_YEAR}\b)?"), partial(_day, shortened)
+    yield spaced_pattern(rf"{short}\b\.? {_YEAR}\b"), partial(_month, shortened)
+    yield spaced_pattern(in_cell(short)), partial(_month, shortened)
+    yield spaced_pattern(words["short"]), _short_day
     for name, distance in words["days"].items():
-        yield _pattern(rf"{name}\b"), partial(_near_day, distance)
+        yield spaced_pattern(rf"{name}\b"), partial(_near_day, distance)
     for step, key in ((-1, "last"), (0, "this"), (1, "next")):
         yield _step_pattern(words[key], f"(?P<weekday>{weekday})"), partial(_weekday, weekdays, step)
         yield _step_pattern(words[key], f"(?P<unit>{'|'.join(units)})"), partial(_unit, units, step)
-    yield _pattern(rf"(?P<weekday>{weekday})\b"), partial(_weekday, weekdays, None)
+    yield spaced_pattern(rf"(?P<weekday>{weekday})\b"), partial(_weekday, weekdays, None)
     count = rf"(?P<count>\d{{1,4}}|{'|'.join(numbers)})"
     ago = words["ago"].replace("#", count).replace("@", f"(?P<unit>{'|'.join(units)})")
-    yield _pattern(rf"{ago}\b"), partial(_ago, numbers, units)
-
-
-def _pattern(pattern: str) -> re.Pattern[str]:
-    # A blank in a pattern means one to three white-space characters.
-    spaced = pattern.replace(" ?", r"\s{0,3}").replace(" ", r"\s{1,3}")
-    return re.compile(rf"(?<![\w$€£#.]){spaced}", re.IGNORECASE)
+    yield spaced_pattern(rf"{ago}\b"), partial(_ago, numbers, units)
 
 
 def _step_pattern(step: str, named: str) -> re.Pattern[str]:
     """Return the pattern of a word for a step before or after the word that it belongs to."""
     second = named.replace("?P<weekday>", "?P<weekday2>").replace("?P<unit>", "?P<unit2>")
     # "Quest'anno" has no blank.
-    return _pattern(rf"(?:(?:{step})(?: |(?<=['\u2019])){named}|{second} (?:{step}))\b")
+    return spaced_pattern(rf"(?:(?:{step})(?: |(?<=['\u2019])){named}|{second} (?:{step}))\b")
 
 
 def _place(forms: Sequence[str], text: str) -> int:
@@ -106,8 +99,14 @@ def _named(match: re.Match[str], name: str) -> str:
 
 
 def _day(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
-    month, day = _place(months, match["month"]) + 1, int(match["day"])
-    return dates.day(int(match["year"]), month, day) if match["year"] else dates.latest_day(reference, day, month)
+    return _dated(match, reference, _place(months, match["month"]) + 1, int(match["day"]))
+
+
+def _dated(match: re.Match[str], reference: datetime, month: int, day: int | None = None) -> DateSpan:
+    """Return a day or a month of the year that is named, else the latest that has begun."""
+    if year := match.groupdict().get("year"):
+        return dates.month(int(year), month) if day is None else dates.day(int(year), month, day)
+    return dates.latest_month(reference, month) if day is None else dates.latest_day(reference, day, month)
 
 
 def _short_day(match: re.Match[str], reference: datetime) -> DateSpan:
@@ -115,9 +114,7 @@ def _short_day(match: re.Match[str], reference: datetime) -> DateSpan:
 
 
 def _month(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
-    month = _place(months, match["month"]) + 1
-    year = match.groupdict().get("year")
-    return dates.month(int(year), month) if year else dates.latest_month(reference, month)
+    return _dated(match, reference, _place(months, match["month"]) + 1)
 
 
 def _near_day(distance: int, match: re.Match[str], reference: datetime) -> DateSpan:
@@ -125,30 +122,17 @@ def _near_day(distance: int, match: re.Match[str], reference: datetime) -> DateS
 
 
 def _weekday(weekdays: Sequence[str], step: int | None, match: re.Match[str], reference: datetime) -> DateSpan:
-    return _weekday_span(_place(weekdays, _named(match, "weekday")), step, reference)
-
-
-def _weekday_span(weekday: int, step: int | None, reference: datetime) -> DateSpan:
-    if step == 0:
-        return dates.day_of(dates.week_of(reference).start + weekday * DAY)
-    if step is None and weekday == reference.weekday():
-        return dates.day_of(reference)
-    return dates.nearest_weekday(reference, weekday, step or -1)
+    return dates.weekday_of(reference, _place(weekdays, _named(match, "weekday")), step)
 
 
 def _unit(units: Sequence[str], step: int, match: re.Match[str], reference: datetime) -> DateSpan:
-    return _unit_span(_UNITS[_place(units, _named(match, "unit"))], step, reference)
-
-
-def _unit_span(unit: str, step: int, reference: datetime) -> DateSpan:
-    first = reference.replace(day=1) if unit in ("month", "year") else reference
-    return dates.unit_of(dates.shift(first, step, unit), unit)
+    return dates.unit_away(reference, step, _UNITS[_place(units, _named(match, "unit"))])
 
 
 def _ago(numbers: Sequence[str], units: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
     text = match["count"]
     count = int(text) if text.isdigit() else _place(numbers, text) + 1
-    return _unit_span(_UNITS[_place(units, match["unit"])], -count, reference)
+    return dates.unit_away(reference, -count, _UNITS[_place(units, match["unit"])])
 
 
 def _chinese_rules() -> Iterator[tuple[re.Pattern[str], Rule]]:
@@ -158,7 +142,7 @@ def _chinese_rules() -> Iterator[tuple[re.Pattern[str], Rule]]:
     yield _han(rf"{year}?{month}月份?(?!\d)"), _han_month
     yield _han(rf"{year}(?!前)"), lambda match, _: dates.year(int(match["year"]))
     yield _han("|".join(_HAN_DAYS)), lambda match, now: dates.day_of(now + _HAN_DAYS[match[0]] * DAY)
-    yield _han("|".join(_HAN_YEARS)), lambda match, now: _unit_span("year", _HAN_YEARS[match[0]], now)
+    yield _han("|".join(_HAN_YEARS)), lambda match, now: dates.unit_away(now, _HAN_YEARS[match[0]], "year")
     step, week = "(?P<step>上个?|本|这个?|下个?)", "(?:周|星期|礼拜)"
     yield _han(rf"{step}?{week}(?P<weekday>[{_HAN_WEEKDAYS}])"), _han_weekday
     yield _han(rf"{step}(?P<unit>周|星期|礼拜|月)"), _han_unit
@@ -181,13 +165,11 @@ def _han_number(text: str) -> int:
 
 
 def _han_day(match: re.Match[str], reference: datetime) -> DateSpan:
-    month, day = _han_number(match["month"]), _han_number(match["day"])
-    return dates.day(int(match["year"]), month, day) if match["year"] else dates.latest_day(reference, day, month)
+    return _dated(match, reference, _han_number(match["month"]), _han_number(match["day"]))
 
 
 def _han_month(match: re.Match[str], reference: datetime) -> DateSpan:
-    month = _han_number(match["month"])
-    return dates.month(int(match["year"]), month) if match["year"] else dates.latest_month(reference, month)
+    return _dated(match, reference, _han_number(match["month"]))
 
 
 def _han_weekday(match: re.Match[str], reference: datetime) -> DateSpan:
@@ -195,15 +177,15 @@ def _han_weekday(match: re.Match[str], reference: datetime) -> DateSpan:
     weekday = min(_HAN_WEEKDAYS.index(match["weekday"]), 6)
     if step:  # in the week before or after this one, whatever day today is
         reference = dates.week_of(reference).start + step * dates.WEEK
-    return _weekday_span(weekday, 0 if step is not None else None, reference)
+    return dates.weekday_of(reference, weekday, 0 if step is not None else None)
 
 
 def _han_unit(match: re.Match[str], reference: datetime) -> DateSpan:
-    return _unit_span(_HAN_UNITS[match["unit"]], _HAN_STEPS[match["step"]], reference)
+    return dates.unit_away(reference, _HAN_STEPS[match["step"]], _HAN_UNITS[match["unit"]])
 
 
 def _han_ago(match: re.Match[str], reference: datetime) -> DateSpan:
-    return _unit_span(_HAN_UNITS[match["unit"]], -_han_number(match["count"]), reference)
+    return dates.unit_away(reference, -_han_number(match["count"]), _HAN_UNITS[match["unit"]])
 
 
 def _japanese_rules(words: Mapping[str, Any]) -> Iterator[tuple[re.Pattern[str], Rule]]:
@@ -211,7 +193,7 @@ def _japanese_rules(words: Mapping[str, Any]) -> Iterator[tuple[re.Pattern[str],
         listed = (name for each in lists for name in words[each])
         return "|".join(sorted(listed, key=len, reverse=True))
 
-    steps = {name: (unit, step) for unit in ("week", "month", "year") for name, step in words[f"{unit}s"].items()}
+    steps = {name: (step, unit) for unit in ("week", "month", "year") for name, step in words[f"{unit}s"].items()}
     day, month = r"(?P<day>\d{1,2})日(?!間)", r"(?P<month>\d{1,2})月"
     year = r"(?:(?P<year>\d{4})年)"
     weekday = f"(?P<weekday>[{words['weekdays']}])曜日?"
@@ -221,10 +203,11 @@ def _japanese_rules(words: Mapping[str, Any]) -> Iterator[tuple[re.Pattern[str],
     yield _han(named("days")), lambda match, now: dates.day_of(now + words["days"][match[0]] * DAY)
     yield _han(rf"(?P<step>{named('months')})の?{day}"), partial(_day_of_month, words["months"])
     yield _han(f"(?:(?P<step>{named('weeks', 'near')})の?)?{weekday}"), partial(_japanese_weekday, words)
-    yield _han(named("weeks", "months", "years")), lambda match, now: _unit_span(*steps[match[0]], now)
+    yield _han(named("weeks", "months", "years")), lambda match, now: dates.unit_away(now, *steps[match[0]])
     count = r"(?P<count>\d{1,4}|[一二三四五六七八九十]{1,3})"
     ago = rf"{count}(?P<unit>{named('units')})(?:ほど|くらい)?前"
-    yield _han(ago), lambda match, now: _unit_span(words["units"][match["unit"]], -_han_number(match["count"]), now)
+    units = words["units"]
+    yield _han(ago), lambda match, now: dates.unit_away(now, -_han_number(match["count"]), units[match["unit"]])
 
 
 def _day_of_month(months: Mapping[str, int], match: re.Match[str], reference: datetime) -> DateSpan:
@@ -236,4 +219,4 @@ def _japanese_weekday(words: Mapping[str, Any], match: re.Match[str], reference:
     weekday, step = words["weekdays"].index(match["weekday"]), match["step"]
     if step in words["weeks"]:
         return dates.day_of(dates.week_of(reference).start + words["weeks"][step] * dates.WEEK + weekday * DAY)
-    return _weekday_span(weekday, words["near"].get(step), reference)
+    return dates.weekday_of(reference, weekday, words["near"].get(step))

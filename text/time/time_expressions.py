@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import calendar
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
+from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.language_rules import language_rules
@@ -163,13 +162,13 @@ def _lengths() -> re.Pattern[str]:
 
 @cache
 def _when_forms() -> Mapping[str, Any]:
-    return dict(json.loads(files("recall_loop.text.time").joinpath("when_forms.json").read_text(encoding="utf-8")))
+    return packaged_table(__package__, "when_forms.json")
 
 
 @cache
 def _recurring_times() -> re.Pattern[str]:
     """Return the pattern of the words in `when_words.json`; some languages have no blanks around them."""
-    data = json.loads(files("recall_loop.text.time").joinpath("when_words.json").read_text(encoding="utf-8"))
+    data = packaged_table(__package__, "when_words.json")
     unspaced = "|".join(word for code in WITHOUT_BLANKS & data.keys() for word in data.pop(code).split())
     spaced = "|".join(re.escape(word) for listed in data.values() for word in listed.split())
     return re.compile(rf"\b(?:{spaced})\b|{unspaced}", re.IGNORECASE)

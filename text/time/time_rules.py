@@ -140,17 +140,11 @@ def _step_unit(match: re.Match[str], reference: datetime) -> DateSpan:
     unit, step = match["unit"].lower(), _step(match) or 0
     if unit == "weekend":
         return dates.weekend_of(reference + step * WEEK)
-    first = reference.replace(day=1) if unit in ("month", "year") else reference
-    return dates.unit_of(dates.shift(first, step, unit), unit)
+    return dates.unit_away(reference, step, unit)
 
 
 def _step_weekday(match: re.Match[str], reference: datetime) -> DateSpan:
-    weekday, step = _WEEKDAYS[match["weekday"].lower()], _step(match)
-    if step == 0:
-        return dates.day_of(dates.week_of(reference).start + weekday * DAY)
-    if step is None and weekday == reference.weekday():
-        return dates.day_of(reference)
-    return dates.nearest_weekday(reference, weekday, step or -1)
+    return dates.weekday_of(reference, _WEEKDAYS[match["weekday"].lower()], _step(match))
 
 
 def _weekend(match: re.Match[str], reference: datetime) -> DateSpan:
@@ -166,8 +160,7 @@ def _units_away(match: re.Match[str], reference: datetime) -> DateSpan:
         near = dates.shift(reference, sign * _NEAREST_VAGUE, unit)
         far = dates.shift(reference, sign * _FARTHEST_VAGUE, unit)
         return DateSpan(dates.midnight(min(near, far)), dates.midnight(max(near, far)) + DAY, "range")
-    first = reference.replace(day=1) if unit in ("month", "year") else reference
-    return dates.unit_of(dates.shift(first, sign * count, unit), unit)
+    return dates.unit_away(reference, sign * count, unit)
 
 
 def _last_or_next_units(match: re.Match[str], reference: datetime) -> DateSpan:
@@ -193,8 +186,7 @@ def _before_or_after(match: re.Match[str], reference: datetime) -> DateSpan:
     if unit == "week" and match["day"]:
         start = anchor - WEEK if sign < 0 else anchor + DAY
         return DateSpan(start, start + WEEK, "week")
-    first = anchor.replace(day=1) if unit in ("month", "year") else anchor
-    return dates.unit_of(dates.shift(first, sign, unit), unit)
+    return dates.unit_away(anchor, sign, unit)
 
 
 def _adjacent_weekend(anchor: datetime, sign: int) -> DateSpan:
@@ -213,11 +205,14 @@ def _step(match: re.Match[str]) -> int | None:
     return None if given is None else _STEPS[given.lower()]
 
 
+def spaced_pattern(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of words that begin no longer word or sum; a blank in it means one to three of them."""
+    spaced = pattern.replace(" ?", r"\s{0,3}").replace(" ", r"\s{1,3}")
+    return re.compile(rf"(?<![\w$\u20ac\u00a3#.]){spaced}", re.IGNORECASE)
+
+
 def _rule(pattern: str, rule: Rule) -> tuple[re.Pattern[str], Rule]:
-    # A blank in a pattern means one to three white-space characters.
-    return re.compile(
-        r"(?<![\w$\u20ac\u00a3#.])" + pattern.replace(" ?", r"\s{0,3}").replace(" ", r"\s{1,3}"), re.IGNORECASE
-    ), rule
+    return spaced_pattern(pattern), rule
 
 
 NUMBERED_RULES: Rules = (

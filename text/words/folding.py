@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import compress, groupby
 
 # Accents are folded, except in the Cyrillic `й`, a letter of its own by which endings differ.
@@ -13,11 +14,16 @@ _APOSTROPHES = re.compile("[\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4]")
 _WITHOUT_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 # Text that is already folded: ASCII without capitals, the common Han characters and their full stop and comma.
 _FOLDED = re.compile("[\x00-\x40\x5b-\x5f\x7b-\x7fa-z\u4e00-\u9fff\u3001\u3002]*")
+_NO_LETTER = re.compile(r"[\W_]")
+# C# is not C, but a hashtag is the same as its word.
+_SHARP = re.compile(r"(?<=[^\W\d_])#(?!\w)")
+_SHARP_STANDIN = "\u266f"
 # Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 
 
 def _ranges_of_marks() -> str:
@@ -49,3 +55,24 @@ def fold(text: str) -> str:
 
 def _without_variants(text: str) -> str:
     return _WITHOUT_WIDTH.sub("", _APOSTROPHES.sub("'", text))
+
+
+@lru_cache(maxsize=4096)
+def _punctuation_folded(character: str) -> str:
+    """Return a blank or nothing for punctuation; symbols and emoji stay."""
+    if character == "'":
+        return ""
+    category = unicodedata.category(character)
+    return " " if category[0] in "PZ" or category in ("Cc", "Cf", "Cs") else character
+
+
+def normalise(text: str) -> str:
+    """Return `text` with case, compatibility forms, accents, punctuation and white space folded.
+
+    Negations stay (`don't` gives `dont`), and so do symbols and emoji. A text with only punctuation keeps it.
+    The function is idempotent.
+    """
+    folded = fold(text)
+    sharp = _SHARP.sub(_SHARP_STANDIN, folded)
+    plain = _NO_LETTER.sub(lambda match: _punctuation_folded(match.group()), sharp)
+    return " ".join(plain.split()) or " ".join(folded.split())

@@ -12,10 +12,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import chain
 from typing import NamedTuple
 
+from recall_loop.text.packaged_data import packaged_text
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.stemming import stem
@@ -63,17 +63,13 @@ def _everyday(language: str) -> Mapping[str, tuple[str, ...]]:
     Other languages are left alone: to cut their words may take a dictionary of their own.
     """
     table: dict[str, tuple[str, ...]] = {}
-    for line in _text("everyday_kinds.tsv").splitlines():
+    for line in packaged_text(__package__, "everyday_kinds.tsv").splitlines():
         if line.startswith("#"):
             continue
         known, kinds, members = line.split("\t")
         for kind in fold(kinds).split("|") if known == language else ():
             table[" ".join(stem(word, language) for word in words(kind))] = tuple(fold(members).split("|"))
     return table
-
-
-def _text(name: str) -> str:
-    return files("recall_loop.text.words").joinpath(name).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1024)
@@ -138,7 +134,7 @@ class _Tree(NamedTuple):
 
 @cache
 def _tree() -> _Tree:
-    text = _text("kinds.txt")
+    text = packaged_text(__package__, "kinds.txt")
     text = text[text.index("\n0\t") + 1 :]  # behind the comment
     return _Tree(text, array("L", chain((0,), (end.end() for end in re.finditer("\n", text)))))
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from recall_loop.text.packaged_data import packaged_table, packaged_text
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
 
@@ -122,8 +121,8 @@ def _indexed(listed: str) -> frozenset[str]:
 @cache
 def language_words() -> Mapping[str, LanguageWords]:
     """Return the words of each language except English, by its code (ISO 639-1)."""
-    text = files("recall_loop.text.words").joinpath("languages.toml").read_text(encoding="utf-8")
-    return {code: LanguageWords.from_lists(lists) for code, lists in tomllib.loads(text).items()}
+    tables = packaged_table(__package__, "languages.toml").items()
+    return {code: LanguageWords.from_lists(lists) for code, lists in tables}
 
 
 @cache
@@ -260,6 +259,6 @@ def _letter_scores(text: str) -> list[float]:
 @cache
 def _ngrams() -> Mapping[str, bytes]:
     """Return for each letter group its figures for `NGRAM_LANGUAGES`, in steps, as in the file."""
-    lines = files("recall_loop.text.words").joinpath("language-ngrams.tsv").read_text(encoding="utf-8").split("\n")
+    lines = packaged_text(__package__, "language-ngrams.tsv").split("\n")
     pairs = (line.split("\t") for line in lines if line and not line.startswith("# "))
     return {group: steps.encode("ascii") for group, steps in pairs}

@@ -26,12 +26,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 from pathlib import Path
 
 import Stemmer
 
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.text.packaged_data import packaged_text
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import words
@@ -164,16 +164,12 @@ def _wordnet_lines() -> list[_Relation]:
 
 
 def _packaged(name: str) -> list[_Relation]:
-    return _parse(_text(name), name)
-
-
-def _text(name: str) -> str:
-    return resources.files("recall_loop.text.words").joinpath(name).read_text("utf-8")
+    return _parse(packaged_text(__package__, name), name)
 
 
 @cache
 def _built_in() -> RelatedTermsTable:
-    version, _, entries = _text("related_index.tsv").partition("\n")
+    version, _, entries = packaged_text(__package__, "related_index.tsv").partition("\n")
     return _Table.read(entries) if version == Stemmer.version() else _from_tables()
 
 

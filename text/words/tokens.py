@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -12,9 +11,7 @@ from threading import Lock
 
 from cachetools import LRUCache, cached
 
-from recall_loop.state.records.records import Record
-from recall_loop.state.types import ContentType
-from recall_loop.text.words.folding import MARKS, UNSPACED, fold
+from recall_loop.text.words.folding import MARKS, UNSPACED, UNSPACED_CHARACTER, fold, normalise
 from recall_loop.text.words.languages import CHINESE, ENGLISH, language_of, naming_words, stop_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.segmentation import index_words, split_words
@@ -58,7 +55,6 @@ _CHINESE_TOKEN = re.compile(
     "|[\u4e00-\u9fff]+"
     r"|[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*"
 )
-_UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
 # An article or pronoun that French and Italian join to the next word.
 _ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|(?:d|n|s)?[aeu]ll|un|quest)'(?=\w{2})")
 # Every step of a request reads the same hundred texts, so results are cached. For longer texts the cache is limited by
@@ -98,8 +94,8 @@ def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
     tokens = _tokens(folded)
     if not tokens:
         return _symbols(folded)
-    if not folded.isascii() and _UNSPACED_RUN.search(folded):
-        tokens = [word for token in tokens for word in (cut(token) if _UNSPACED_RUN.match(token) else [token])]
+    if not folded.isascii() and UNSPACED_CHARACTER.search(folded):
+        tokens = [word for token in tokens for word in (cut(token) if UNSPACED_CHARACTER.match(token) else [token])]
     return [token if token.isalnum() else _plain(token) for token in tokens]
 
 
@@ -186,7 +182,7 @@ def word_forms(text: str, language: str | None = None) -> list[tuple[str, tuple[
 
 def _characters(word: str, stop: Set[str]) -> list[str]:
     """Return the characters of a Han word of several, except stop words; none for a word in other scripts."""
-    if len(word) == 1 or not _UNSPACED_RUN.match(word):
+    if len(word) == 1 or not UNSPACED_CHARACTER.match(word):
         return []
     return [char for char in dict.fromkeys(word) if char not in stop]
 
@@ -231,39 +227,6 @@ def content_words(text: str) -> list[str]:
     return list(dict.fromkeys([word for word in kept if word not in naming] or kept))
 
 
-_LONGEST_PLAIN = 200
-_HASH_DIGITS = 32
-_SEPARATOR = " / "
-_NO_LETTER = re.compile(r"[\W_]")
-# C# is not C, but a hashtag is the same as its word.
-_SHARP = re.compile(r"(?<=[^\W\d_])#(?!\w)")
-_SHARP_STANDIN = "\u266f"
-
-
-@lru_cache(maxsize=4096)
-def _punctuation_folded(character: str) -> str:
-    """Return a blank or nothing for punctuation; symbols and emoji stay."""
-    if character == "'":
-        return ""
-    category = unicodedata.category(character)
-    return " " if category[0] in "PZ" or category in ("Cc", "Cf", "Cs") else character
-
-
-def normalise(text: str) -> str:
-    """Return `text` with case, compatibility forms, accents, punctuation and white space folded.
-
-    Negations stay (`don't` gives `dont`), and so do symbols and emoji. A text with only punctuation keeps it.
-    The function is idempotent.
-    """
-    folded = fold(text)
-    sharp = _SHARP.sub(_SHARP_STANDIN, folded)
-    plain = _NO_LETTER.sub(lambda match: _punctuation_folded(match.group()), sharp)
-    return " ".join(plain.split()) or " ".join(folded.split())
-
-
-_known_normalised = lru_cache(maxsize=_KEPT_TEXTS)(normalise)
-
-
 def query_terms(query: str) -> frozenset[str]:
     """Return the stems of the query's content words, or of all its words if there is no content word (LOOP-4).
 
@@ -288,41 +251,8 @@ def _query_terms(query: str) -> frozenset[str]:
 _known_query_terms = lru_cache(maxsize=_KEPT_TEXTS)(_query_terms)
 
 
-def fact_key(record: Record) -> str:
-    """Return the semantic identity of a record (RANK-1).
-
-    A fact with subject and type is identified by these and its object, or its text if it has no object. Any other
-    fact is identified by its normalised text, a message by its id, and an archival entry or a trajectory by its kind,
-    label and text. A text of more than 8,000 characters is compared as it is written: its normalised form would take a
-    hundred times as long (GUARD-2).
-    """
-    if record.kind is ContentType.MESSAGE:
-        return f"{record.kind.value}:{record.id}"
-    if record.kind is not ContentType.FACT:
-        parts = [_comparable(record.label or ""), _digest(_comparable(record.text))]
-    elif record.subject and record.fact_type:
-        parts = [_comparable(part) for part in (record.subject, record.fact_type, record.object or record.text)]
-    else:
-        parts = [_comparable(record.text)]
-    return f"{record.kind.value}:{_short(_SEPARATOR.join(parts))}"
-
-
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     """Return the Jaccard overlap of two term sets in [0,1]; 0 if both are empty."""
     shared = len(a & b)
     union = len(a) + len(b) - shared
     return shared / union if union else 0.0
-
-
-def _comparable(text: str) -> str:
-    if len(text) <= _KEPT_CHARACTERS:
-        return _known_normalised(text)
-    return normalise(text) if len(text) <= READ_CHARACTERS else text
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_PLAIN else "#" + _digest(text)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 
+from recall_loop.text.packaged_data import packaged_text
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.stemming import stem
@@ -57,7 +57,7 @@ def _events(who: bool) -> Mapping[str, Mapping[str, frozenset[str]]]:
 
 
 def _lines(name: str) -> Iterator[list[str]]:
-    text = files("recall_loop.text.words").joinpath(name).read_text(encoding="utf-8")
+    text = packaged_text(__package__, name)
     return (fold(line).split("\t") for line in text.splitlines() if line and not line.startswith("#"))
 
 

@@ -30,13 +30,13 @@ import numpy as np
 from recall_loop.policy.evidence.changes.correcting import CLOSE
 from recall_loop.policy.facts.corrections import (
     both_state,
-    comparable_pairs,
     may_correct,
     question_terms,
     relevant_statements,
     without_values,
 )
 from recall_loop.policy.facts.rarity import Rarity, rarity_of
+from recall_loop.policy.facts.statement_pairs import comparable_pairs
 from recall_loop.policy.facts.statement_similarity import pair_features
 from recall_loop.text.words.tokens import stems
 

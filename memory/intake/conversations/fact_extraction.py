@@ -35,8 +35,8 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
+from recall_loop.text.words.folding import normalise
 from recall_loop.text.words.snippets import escape_text, estimate_tokens, fit_to_budget
-from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
     from recall_loop.llm.client import ChatClient

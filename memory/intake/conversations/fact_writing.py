@@ -21,7 +21,7 @@ from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT
 from recall_loop.state.types import is_to_come
-from recall_loop.text.words.tokens import normalise
+from recall_loop.text.words.folding import normalise
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore

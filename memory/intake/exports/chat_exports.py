@@ -11,14 +11,20 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, listed
+from recall_loop.memory.intake.formats.source_items import (
+    WITHOUT_TEXT,
+    LeftOut,
+    SourceItem,
+    as_list,
+    epoch_time,
+    listed,
+)
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 from recall_loop.state.errors import display_value
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 _SENDERS = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 _HIDDEN = LeftOut("hidden, system and tool messages")
-_EMPTY = LeftOut("messages without text")
 _MEMORY = "conversations_memory"
 _ABANDONED = LeftOut("messages of abandoned branches")
 # ChatGPT's own markers in a reply, such as a citation: a kind and its arguments. The page never shows them.
@@ -132,7 +138,7 @@ def read_claude(document: Any) -> Iterator[SourceItem]:
         messages = conversation.get("chat_messages") if isinstance(conversation, Mapping) else None
         if not isinstance(messages, list) and is_of_claude(as_mapping(conversation)):
             for fields in _claude_documents(conversation):
-                yield SourceItem(next(number), fields if fields["text"] else _EMPTY, raw_json(fields))
+                yield SourceItem(next(number), fields if fields["text"] else WITHOUT_TEXT, raw_json(fields))
             continue
         if not isinstance(messages, list):
             yield _invalid(next(number), conversation, "chat_messages", "a conversation of Claude's")
@@ -201,7 +207,7 @@ def _message(
     given_id: object, text: str, role: Role, conversation: object, created_at: str | None, title: object
 ) -> dict[str, Any] | LeftOut:
     if not text:
-        return _EMPTY
+        return WITHOUT_TEXT
     return {
         "id": to_text(given_id),
         "kind": "message",

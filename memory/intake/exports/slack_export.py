@@ -11,7 +11,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from recall_loop.memory.intake.formats.foreign_files import opened_export, zip_members
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, file_title, listed
+from recall_loop.memory.intake.formats.source_items import (
+    WITHOUT_TEXT,
+    LeftOut,
+    SourceItem,
+    as_list,
+    epoch_time,
+    file_title,
+    listed,
+)
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, clean_text, raw_json, to_text
 
 DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
@@ -19,7 +27,6 @@ _INDEXES = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.jso
 _MARK = re.compile(r"<([@#!]?)([^|>]+)(?:\|([^>]*))?>")
 _ORDINARY = (None, "bot_message", "file_share", "me_message", "thread_broadcast", "file_comment")
 _NOTICE = LeftOut("notices of Slack (joins, topics and the like)")
-_EMPTY = LeftOut("messages without text")
 _DEEPEST = 12  # a list in a quotation in a block is six levels down
 # Elements that name something: the sigil of Slack's markup, and the field that holds the id.
 _NAMED = {"user": ("@", "user_id"), "channel": ("#", "channel_id"), "broadcast": ("!", "range")}
@@ -115,7 +122,7 @@ def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[s
         return _NOTICE
     text = _plain(to_text(item.get("text")) or _parts_text(item), workspace).strip()
     if not text:
-        return _EMPTY
+        return WITHOUT_TEXT
     return {
         "id": f"slack-{workspace.channel_ids.get(channel, channel)}-{item['ts']}",
         "kind": "message",

@@ -6,13 +6,19 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list, epoch_time, listed
+from recall_loop.memory.intake.formats.source_items import (
+    WITHOUT_TEXT,
+    LeftOut,
+    SourceItem,
+    as_list,
+    epoch_time,
+    listed,
+)
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, raw_json, to_text
 from recall_loop.state.types import MAX_TEXT_CHARS
 
 _LISTS = ("chats", "left_chats")
 _NOTICE = LeftOut("notices of Telegram (calls, joins and the like)")
-_EMPTY = LeftOut("messages without text")
 
 
 def is_telegram(item: Mapping[str, Any]) -> bool:
@@ -44,7 +50,7 @@ def _outcome(chat: Mapping[str, Any], message: Any) -> dict[str, Any] | LeftOut 
     texts = (one if isinstance(one, str) else as_mapping(one).get("text") for one in parts)
     text = "".join(one for one in texts if isinstance(one, str)).strip()
     if not text:
-        return _EMPTY
+        return WITHOUT_TEXT
     attributes = {"title": to_text(chat.get("name")), "forwarded_from": to_text(fields.get("forwarded_from"))}
     conversation = f"telegram-{chat.get('id')}"
     return {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, as_list
+from recall_loop.memory.intake.formats.source_items import WITHOUT_TEXT, LeftOut, SourceItem, as_list
 from recall_loop.memory.parsing.chat_messages import CONTENT
 from recall_loop.memory.parsing.foreign_json import InvalidLine, as_mapping, raw_json, to_text
 from recall_loop.memory.parsing.message_fields import message_record_fields, parse_known_message
@@ -15,7 +15,6 @@ from recall_loop.state.language_codes import is_language_code
 from recall_loop.state.types import MAX_TEXT_CHARS, Role
 
 _SYSTEM = LeftOut("system messages")
-_EMPTY = LeftOut("messages without text")
 _OWNER = ("user_id", "agent_id", "conversation_id")
 _NAMES = ("conversation_id", "thread_id", "id")
 _LANGCHAIN = ("human", "ai", "system", "tool", "function", "chat", "HumanMessageChunk", "AIMessageChunk")
@@ -128,7 +127,7 @@ def _outcomes(given: Any) -> Iterator[dict[str, Any] | LeftOut | InvalidLine]:
         if message.role is Role.SYSTEM:
             yield _SYSTEM
         elif not message.content.strip():
-            yield _EMPTY
+            yield WITHOUT_TEXT
         else:
             message.content = message.content[:MAX_TEXT_CHARS]
             fields = message_record_fields(message, part) | _owner(given)

@@ -29,6 +29,9 @@ class LeftOut:
     reason: str
 
 
+WITHOUT_TEXT = LeftOut("messages without text")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceItem:
     """One item of a file: its line, row or place, from 1, and the fields of its record, or why there is none.

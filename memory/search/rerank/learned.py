@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.search.query.query_preparation import PreparedQuery
     from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TokenSimilarities
     from recall_loop.memory.search.rerank.top_k import ScoredCandidates
+    from recall_loop.memory.store.index.indexed_row import Row
     from recall_loop.memory.store.index.view import View
-    from recall_loop.memory.store.tables.record_queries import Row
 
     Values = NDArray[np.float64]
     OrderGains = Callable[[View, ScoredCandidates, NDArray[np.intp], TokenSimilarities], Values]

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from recall_loop.text.packaged_data import packaged_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,5 +172,4 @@ def has_long_turns(term_counts: Sequence[int]) -> bool:
 def default_ranker(long_turns: bool) -> LearnedRanker:
     """Return the shipped order for pools of short or long turns."""
     file = LONG_TURNS_FILE if long_turns else SHORT_TURNS_FILE
-    text = files("recall_loop.memory.search.rerank").joinpath(file).read_text(encoding="utf-8")
-    return LearnedRanker.model_validate_json(text)
+    return LearnedRanker.model_validate_json(packaged_text(__package__, file))

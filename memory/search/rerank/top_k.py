@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.search.scoring.features import CandidateFeatures
+    from recall_loop.memory.store.index.indexed_row import Row
     from recall_loop.memory.store.index.view import View
-    from recall_loop.memory.store.tables.record_queries import Row
     from recall_loop.state.scope import Filters
     from recall_loop.state.search import SearchParams
 

@@ -164,15 +164,10 @@ def compute_features(
         if "fts" in queries[0].parsed.legs:
             signals |= _word_signals(index, index_rows, counts, weights, worded, statistics.corpus)
     if queries[0].vectors is not None:
-        pairs = [
-            pool.cosines(part, query.vectors)
-            for part, query in zip(positions, queries, strict=True)
-            if query.vectors is not None
-        ]
-        cosines = np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+        cosines = _cosines(pool, positions, queries)
         signals["cosine"], signals["cosine_window"] = (part.astype(np.float64) for part in cosines)
         semantic = semantic_similarity(np.maximum(*cosines))
-    columns = index.columns
+    columns, intended = index.columns, [statistics.intended_stems(query) for query in queries]
     return CandidateFeatures(
         starts,
         pool.rowids[joined],
@@ -181,10 +176,18 @@ def compute_features(
         content_factors(columns.tool[index_rows], columns.aside[index_rows]),
         signals,
         combine_similarities(semantic, coverage),
-        _author_named(
-            index, columns.coded["author"][index_rows], starts, [statistics.intended_stems(query) for query in queries]
-        ),
+        _author_named(index, columns.coded["author"][index_rows], starts, intended),
     )
+
+
+def _cosines(pool: CandidatePool, positions: Sequence[NDArray[np.int64]], queries: Sequence[PreparedQuery]) -> Cosines:
+    """Return own and context cosines of the candidates of all queries, each [n]."""
+    pairs = [
+        pool.cosines(part, query.vectors)
+        for part, query in zip(positions, queries, strict=True)
+        if query.vectors is not None
+    ]
+    return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
 
 
 def _count_stems(

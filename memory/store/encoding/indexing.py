@@ -16,7 +16,8 @@ from recall_loop.state.types import MAX_POSITION, ContentType, Role
 from recall_loop.text.names.introductions import with_plain_name
 from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.time.dates import date_stems
-from recall_loop.text.words.tokens import has_word, index_stems, normalise
+from recall_loop.text.words.folding import normalise
+from recall_loop.text.words.tokens import has_word, index_stems
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.encoding.indexing import encode_tokens, facet_token
+from recall_loop.memory.store.index.indexed_row import Row
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
@@ -27,7 +28,7 @@ from recall_loop.memory.store.tables.database import (
     ids_json,
 )
 from recall_loop.memory.store.tables.predicate import UNEXPIRED, Predicate
-from recall_loop.memory.store.tables.record_queries import Row, window_neighbours
+from recall_loop.memory.store.tables.record_queries import window_neighbours
 from recall_loop.memory.store.tables.trajectory_predicate import score_sql, text_sql
 
 _CHUNK = 2_000

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.index.caches.tenant_cache import TenantCache
+from recall_loop.memory.store.index.indexed_row import Row
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
@@ -30,7 +31,6 @@ from recall_loop.memory.store.index.vector_search import (
 from recall_loop.memory.store.index.vectors import VectorTable, find_sorted
 from recall_loop.memory.store.tables.database import Database
 from recall_loop.memory.store.tables.predicate import Predicate
-from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.state.errors import InvalidInputError
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
-from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, opening, recovery
+from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.tables.changes import marker_of
 from recall_loop.memory.store.write.group_commit import mark_applied
@@ -194,5 +194,5 @@ class ChromaConnection(ChromaLink):
             self.disconnect()
             if self._files.is_left_to_tables():
                 return
-            self.chroma = opening.open_reader_chroma(self._files, location, marker)
+            self.chroma = chroma_opening.open_reader_chroma(self._files, location, marker)
             self._seen = seen

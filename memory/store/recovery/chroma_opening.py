@@ -1,7 +1,8 @@
-"""Opening Chroma for writing: rows that the sidecar lost are taken over, pending ones sent, all rebuilt (STORE-4)."""
+"""Opening Chroma; for writing, what the sidecar lost is taken over, pending rows are sent, or all rebuilt (STORE-4)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -141,3 +142,28 @@ def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, foun
     if found["generation"] != marker["generation"]:
         record_repair(files.repairs, f"{files.path}: a compaction was cut off: compact the store again")
     return None
+
+
+def open_reader_chroma(files: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
+    """Open Chroma for a reader, which never makes or repairs anything.
+
+    Raises:
+        ChromaError: it is missing, damaged, can't be reached, or belongs to another generation.
+    """
+    if isinstance(location, Path):
+        _check_files(files, location)
+    chroma = ChromaIndex(location, marker, create=False)
+    if chroma.marker() != dict(marker):
+        chroma.close()
+        raise ChromaError("Chroma has another generation than the sidecar; open the store once for writing")
+    return chroma
+
+
+def _check_files(files: OpenStoreFiles, folder: Path) -> None:
+    if not (folder / CHROMA_DATABASE).exists():
+        raise ChromaError("Chroma's files are missing; open the store once for writing")
+    state = files.chroma_files_state()
+    # Checking once is enough: files opened since by a writer were checked by it.
+    if state == "changed" or (state == "open" and not files.unclean_shutdown and not vector_files_readable(folder)):
+        raise ChromaError("Chroma's files are damaged; open the store once for writing")
+    files.unclean_shutdown = files.unclean_shutdown or state == "open"

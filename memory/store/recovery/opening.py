@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, load_ahead
-from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
-from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.chroma.chroma_index import load_ahead
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock
+from recall_loop.memory.store.files.store_files import HOW_TO_READ_ONLY, SIDECAR_FILE, WriterLock
 from recall_loop.memory.store.files.store_place import NoStoreError, make_folder
 from recall_loop.memory.store.postgres.postgres_address import PostgresAddress
 from recall_loop.memory.store.postgres.postgres_store import PostgresDatabase
@@ -287,28 +286,3 @@ def _check_marker(
         raise StoreUnavailableError(f"{files.place}: indexed by an earlier version; {HOW_TO_UPGRADE}")
     if embeds:
         rebuilding.re_embed(files.database, embedder, progress)
-
-
-def open_reader_chroma(files: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
-    """Open Chroma for a reader, which never makes or repairs anything.
-
-    Raises:
-        ChromaError: it is missing, damaged, can't be reached, or belongs to another generation.
-    """
-    if isinstance(location, Path):
-        _check_files(files, location)
-    chroma = ChromaIndex(location, marker, create=False)
-    if chroma.marker() != dict(marker):
-        chroma.close()
-        raise ChromaError("Chroma has another generation than the sidecar; open the store once for writing")
-    return chroma
-
-
-def _check_files(files: OpenStoreFiles, folder: Path) -> None:
-    if not (folder / CHROMA_DATABASE).exists():
-        raise ChromaError("Chroma's files are missing; open the store once for writing")
-    state = files.chroma_files_state()
-    # Checking once is enough: files opened since by a writer were checked by it.
-    if state == "changed" or (state == "open" and not files.unclean_shutdown and not vector_files_readable(folder)):
-        raise ChromaError("Chroma's files are damaged; open the store once for writing")
-    files.unclean_shutdown = files.unclean_shutdown or state == "open"

@@ -245,15 +245,9 @@ def _leftovers(report: _Findings, path: Path) -> None:
 def _chroma(report: _Findings, database: Database, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
     if chroma is None and location is None:
         return  # in memory, it is filled when a search first needs it
-    # Files that this process has open are left alone: closing them would drop Chroma's own locks.
     if isinstance(location, Path):
-        if (chroma is None and chroma_files.is_database_damaged(location)) or not (location / CHROMA_DATABASE).exists():
-            report.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
-            return
-        if not vector_files_readable(location):
-            report.findings.append(
-                "Chroma's files crash the process that reads them or block it: open for writing, or rebuild"
-            )
+        if fault := _fault_of_files(location, is_open=chroma is not None):
+            report.findings.append(fault)
             return
         if chroma is None and not chroma_files.is_openable(location):
             report.notes.append("Chroma was not compared: its client opens no folder that can't be written")
@@ -273,3 +267,15 @@ def _chroma(report: _Findings, database: Database, location: ChromaLocation, chr
         report.findings.append(f"{error}: open the store for writing, or rebuild")
     except ChromaError as error:
         report.findings.append(str(error))
+
+
+def _fault_of_files(folder: Path, *, is_open: bool) -> str | None:
+    """Return why Chroma's files can't be read; those that this process has open are left alone.
+
+    To close them would drop Chroma's own locks.
+    """
+    if (not is_open and chroma_files.is_database_damaged(folder)) or not (folder / CHROMA_DATABASE).exists():
+        return "Chroma's database is missing or malformed: open the store for writing, or rebuild"
+    if not vector_files_readable(folder):
+        return "Chroma's files crash the process that reads them or block it: open for writing, or rebuild"
+    return None

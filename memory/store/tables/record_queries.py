@@ -8,21 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recall_loop.memory.store.encoding.indexing import (
-    count_terms,
-    index_text,
-    now_microseconds,
-    position_after,
-    session_key_of,
-)
-from recall_loop.memory.store.tables.database import (
-    AMONG,
-    AMONG_ROWS,
-    Connection,
-    Database,
-    DatabaseDamagedError,
-    ids_json,
-)
+from recall_loop.memory.store.encoding.indexing import now_microseconds, position_after, session_key_of
+from recall_loop.memory.store.tables.database import AMONG, AMONG_ROWS, Connection, Database, ids_json
 from recall_loop.memory.store.tables.predicate import UNEXPIRED, Predicate, compile_predicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
@@ -259,46 +246,3 @@ def context_links(connection: Connection, rowids: Iterable[int]) -> ThreadLinks:
 def neighbour_rowids(links: ThreadLinks) -> set[int]:
     """Return all rows that stand beside others."""
     return {rowid for pair in links.values() for rowid in pair if rowid is not None}
-
-
-class Row:
-    """One row with its index data; costly parts are worked out when first needed.
-
-    Attributes:
-        rowid: number of the row in the store: the order of first insertion.
-        kind: kind of the record.
-        window: text that is indexed with the record: for a message its neighbouring turns too.
-        term_count: number of stems of the record's own index text, with repeats.
-        characters: characters that the row holds in memory.
-    """
-
-    def __init__(self, rowid: int, kind: str, body: str, terms: str, window: str) -> None:
-        self.rowid = rowid
-        self.kind = kind
-        self.window = window
-        self.term_count = count_terms(terms)
-        self.characters = len(body) + len(window)
-        self._content: str | Record = body
-
-    @property
-    def record(self) -> Record:
-        """The record, parsed once. Raises `DatabaseDamagedError` where it is none."""
-        content = self._content
-        if isinstance(content, str):
-            try:
-                content = RECORD_ADAPTER.validate_json(content)
-            except ValueError as error:
-                raise DatabaseDamagedError(
-                    f"the sidecar is damaged: row {self.rowid} does not hold a record"
-                ) from error
-            self._content = content  # instead of in its JSON: a long text needn't be stored twice
-        return content
-
-    @property
-    def index_text(self) -> str:
-        """The text that the record is indexed with: author, subject or label first (STORE-7)."""
-        fields = self.record.model_dump(include={"text", "role", "author", "subject", "label"})
-        return index_text({**fields, "kind": self.kind})
-
-    def __repr__(self) -> str:
-        return f"Row(rowid={self.rowid}, kind={self.kind!r})"

@@ -37,23 +37,7 @@ def capture_run(result: RetrieveResult, request: RetrieveRequest, *, finished_at
     trace = result.metadata.get("trace")
     calls = trace.get("tool_calls", []) if isinstance(trace, Mapping) else []
     outcomes = trace.get("query_results", []) if isinstance(trace, Mapping) else []
-    duration = float(result.metadata.get("duration_ms") or 0.0) / 1000
-    ended = finished_at or result.reference_time
-    question = request.question.content
-    counters = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
-    info = RunInfo(
-        run_id=result.request_id,
-        task=f"{question}\nGoal: {request.goal}" if request.goal else question,
-        run_status=None if result.stop.reason is StopReason.TOOL_FAILURE else "completed",
-        stop_reason=_stop_word(result.stop.reason),
-        error=_last_error(calls) if result.stop.reason is StopReason.TOOL_FAILURE else None,
-        start_time=ended - timedelta(seconds=duration),
-        end_time=ended,
-        duration_seconds=duration,
-        output_tokens=result.metadata.get("llm_tokens") or None,
-        run_type=RETRIEVAL_RUN_TYPE,
-        extra={"stop": str(result.stop.reason), **counters, "facts": [fact.id for fact in result.facts]},
-    )
+    info = _run_info(result, request, calls, finished_at or result.reference_time)
     run = convert_messages(_conversation(result, request, calls), info, DEFAULT_MASKING)
     extra = DEFAULT_MASKING.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
     identity = text_hash(f"{request.tenant}\n{result.request_id}").hex()
@@ -65,6 +49,27 @@ def capture_run(result: RetrieveResult, request: RetrieveRequest, *, finished_at
         agent_id=request.agent_id,
         user_id=request.user_id,
         conversation_id=request.conversation_id,
+    )
+
+
+def _run_info(
+    result: RetrieveResult, request: RetrieveRequest, calls: Sequence[Mapping[str, Any]], ended: datetime
+) -> RunInfo:
+    failed = result.stop.reason is StopReason.TOOL_FAILURE
+    question, duration = request.question.content, float(result.metadata.get("duration_ms") or 0.0) / 1000
+    counters = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
+    return RunInfo(
+        run_id=result.request_id,
+        task=f"{question}\nGoal: {request.goal}" if request.goal else question,
+        run_status=None if failed else "completed",
+        stop_reason=_stop_word(result.stop.reason),
+        error=_last_error(calls) if failed else None,
+        start_time=ended - timedelta(seconds=duration),
+        end_time=ended,
+        duration_seconds=duration,
+        output_tokens=result.metadata.get("llm_tokens") or None,
+        run_type=RETRIEVAL_RUN_TYPE,
+        extra={"stop": str(result.stop.reason), **counters, "facts": [fact.id for fact in result.facts]},
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from recall_loop.policy.evidence.changes.confirmations import merely_confirms, merely_repeats
 from recall_loop.policy.evidence.changes.later_statements import CORRECTED_DEPTH, LaterStatements
 from recall_loop.policy.evidence.changes.matter import AskedMoment, Matter
 from recall_loop.policy.evidence.changes.older_first import older_first
@@ -19,7 +20,6 @@ from recall_loop.policy.evidence.changes.placing import raised
 from recall_loop.policy.evidence.changes.renewals import renewal_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.evidence.statements import first_person_text
-from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
 from recall_loop.policy.facts.corrections import Correction, question_terms, relevant_statements, speaker_key
 from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import past_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.facts.corrections import LONGEST_NEWER
+from recall_loop.policy.facts.statement_pairs import LONGEST_NEWER
 from recall_loop.policy.facts.wording import Statement, read_statements
 
 # From so many common words a statement about the plain thing is told from one about a kind of it.

@@ -10,9 +10,10 @@ from recall_loop.policy.evidence.changes.placing import raised
 from recall_loop.policy.evidence.changes.plain_things import is_of_plain_thing, statements_of, stems_of
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.change_words import shared_words
-from recall_loop.policy.facts.corrections import ASKED_VALUE, LONGEST_NEWER, has_unasked_subject, speaker_key
+from recall_loop.policy.facts.corrections import ASKED_VALUE, has_unasked_subject, speaker_key
+from recall_loop.policy.facts.persons.same_person import same_owner
+from recall_loop.policy.facts.statement_pairs import LONGEST_NEWER
 from recall_loop.policy.facts.statement_similarity import common_words, same_matter
-from recall_loop.policy.facts.subjects import same_owner
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.policy.logistic import log_odds, shipped_model
 from recall_loop.policy.question.question import AnalysedQuestion

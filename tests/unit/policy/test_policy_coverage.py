@@ -7,14 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.evidence.coverage import (
-    FacetMatcher,
-    compute_coverage,
-    entry_entities,
-    entry_terms,
-    entry_window_terms,
-    extract_facets,
-)
+from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
+from recall_loop.policy.evidence.pool_entries import entry_entities, entry_terms, entry_window_terms
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import RetrieveRequest
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from recall_loop.policy.evidence.pool_entries import fact_key
 from recall_loop.state.records.records import ArchivalEntry, Fact, Message, Trajectory
-from recall_loop.text.words.tokens import fact_key, jaccard, normalise, query_terms
+from recall_loop.text.words.folding import normalise
+from recall_loop.text.words.tokens import jaccard, query_terms
 
 
 @pytest.mark.parametrize(

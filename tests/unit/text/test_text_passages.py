@@ -1,9 +1,10 @@
 """Of a long text a passage is read."""
 
+from recall_loop.policy.evidence.pool_entries import fact_key
 from recall_loop.state.records.records import ArchivalEntry
 from recall_loop.text.words.passages import READ_CHARACTERS, SEARCHED_CHARACTERS, passage
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.tokens import fact_key, query_terms, words
+from recall_loop.text.words.tokens import query_terms, words
 
 FILLER = "The quick brown fox jumps over the lazy dog. "
 ANSWER = "Kettler Heating repairs the boiler for 340 euros."

@@ -20,6 +20,7 @@ from recall_loop.memory.store.files.locks import ProcessLock
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.caches import row_limits
 from recall_loop.memory.store.index.caches.selections import MAX_SELECTIONS, Selections
+from recall_loop.memory.store.index.indexed_row import Row
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
@@ -27,7 +28,6 @@ from recall_loop.memory.store.index.vectors import VectorTable
 from recall_loop.memory.store.tables.changes import read_changes
 from recall_loop.memory.store.tables.database import Database
 from recall_loop.memory.store.tables.predicate import Predicate
-from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.memory.store.tables.row_memo import KnownTokens, RowMemo
 
 # Up to this many changed rows are kept beside the index before it is rebuilt.

@@ -25,10 +25,10 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import supersession_key_of
 from recall_loop.memory.store.index.caches import row_limits
+from recall_loop.memory.store.index.indexed_row import Row
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.tables.record_queries import Row
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams

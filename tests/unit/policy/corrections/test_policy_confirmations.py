@@ -7,7 +7,7 @@ import pytest
 from recall_loop import Memory
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.policy.facts.confirmations import merely_confirms, merely_repeats
+from recall_loop.policy.evidence.changes.confirmations import merely_confirms, merely_repeats
 
 CONFIRMED = [
     ("The choir sings on Thursday.", "The choir sings on Friday now.", "Fine, Friday it is then."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from recall_loop.policy.facts.corrections import LONGEST_NEWER
+from recall_loop.policy.facts.statement_pairs import LONGEST_NEWER
 from recall_loop.policy.facts.wording import read_statements
 
 
