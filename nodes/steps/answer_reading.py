@@ -26,7 +26,7 @@ _READ_DEPTH, _SIGNAL_DEPTH = 6, 3
 _READ_CHARACTERS = 400
 # Reading ends at a fact that is so likely an answer: for the order, and for confidence.
 _CERTAIN, _SURE = 0.95, 0.7
-# What the log-odds that reading gives add to a fact's score, each.
+# What the log-odds that a fact answers add to its score, each, up to those of a sure answer.
 _READING_WEIGHT = 0.05
 # One of the first four takes the first one's place if it answers the question at least so likely, and its log-odds are
 # so much above that one's. These were chosen on the lives in `benchmarks/weights/confidence/lives` and on LoCoMo.
@@ -48,7 +48,9 @@ def order_by_reading(ranked: Sequence[RankedEntry], run: RunContext) -> list[Ran
     read = _read([run.evidence(item.entry) for item in told], run, _CERTAIN)
     odds = {item.id: log_odds(each) for item, each in zip(told, read, strict=False)}
     said = [item for item in told[: len(read)] if item.entry["record"]["kind"] != ContentType.ARCHIVAL]
-    ordered = _reordered(ranked, sorted(said, key=lambda item: -(item.score + _READING_WEIGHT * odds[item.id])))
+    enough = log_odds(_SURE)
+    rated = {item.id: item.score + _READING_WEIGHT * min(odds[item.id], enough) for item in said}
+    ordered = _reordered(ranked, sorted(said, key=lambda item: -rated[item.id]))
     return _reordered(ordered, _answer_first([item for item in ordered if item.id in odds], odds))
 
 
