@@ -15,7 +15,7 @@ from tests.processes.forked_process import run_forked
 
 # Python complains of files that nobody closes, as here.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-SOUND = VerificationReport(records=5, chroma_rows=5)
+SOUND = VerificationReport(records=5, expired=0, chroma_rows=5)
 OTHER_WRITER = """
 import sys
 from tests.embedders import WordHashEmbedder
