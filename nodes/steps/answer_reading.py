@@ -24,7 +24,7 @@ from recall_loop.text.words.passages import passage
 _READ_DEPTH, _SIGNAL_DEPTH = 6, 3
 # Characters of a fact that are read.
 _READ_CHARACTERS = 400
-# Reading ends at a fact that is so likely an answer: for the order, and for confidence.
+# Reading ends at a fact that is so likely an answer: for the order at a later one, and anywhere else.
 _CERTAIN, _SURE = 0.95, 0.7
 # What the log-odds that a fact answers add to its score, each, up to those of a sure answer.
 _READING_WEIGHT = 0.05
@@ -102,7 +102,9 @@ def _with_rules(probability: float, entry: PoolEntry, run: RunContext) -> float:
 
 
 def _read(entries: Sequence[PoolEntry], run: RunContext, sure: float = _SURE) -> list[float]:
-    """Return the probability of each entry up to one that is at least so sure; each text is read once a run.
+    """Return the probability of each entry up to a sure one: the first from .7, later ones from `sure`.
+
+    Each text is read once a run.
 
     If the model can't be run, the run goes on with even odds, and its result says so.
     """
@@ -115,7 +117,7 @@ def _read(entries: Sequence[PoolEntry], run: RunContext, sure: float = _SURE) ->
             except EmbedderError as error:
                 run.readings[text], run.unread = _EVEN, f"facts not read with the question: {error.told}"
         read.append(run.readings[text])
-        if read[-1] >= sure:
+        if read[-1] >= (sure if len(read) > 1 else _SURE):
             break
     return read
 

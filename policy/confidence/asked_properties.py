@@ -18,7 +18,8 @@ from recall_loop.policy.question.amounts import number_words
 from recall_loop.policy.question.answer_kinds import AnswerKind
 from recall_loop.text.gloss.glosses import english_of
 from recall_loop.text.packaged_data import packaged_table
-from recall_loop.text.time.time_expressions import parse_times, says_when, without_dates, without_times
+from recall_loop.text.time.stated_times import says_when, without_times
+from recall_loop.text.time.time_expressions import parse_times, without_dates
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import ENGLISH, JAPANESE
 from recall_loop.text.words.tokens import words_in_order

@@ -33,7 +33,7 @@ from recall_loop.state.types import ContentType
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person
 from recall_loop.text.speech.person_words import person_stem, person_words
-from recall_loop.text.time.time_expressions import without_times
+from recall_loop.text.time.stated_times import without_times
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import GERMAN, stop_words
 from recall_loop.text.words.stemming import stem

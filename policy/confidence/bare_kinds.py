@@ -17,7 +17,7 @@ from recall_loop.policy.question.asked_kinds import asked_noun
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.first_person import has_first_person
-from recall_loop.text.time.time_expressions import without_times
+from recall_loop.text.time.stated_times import without_times
 from recall_loop.text.words.languages import GERMAN, WITHOUT_BLANKS, stop_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import stems, text_language, words

@@ -29,7 +29,7 @@ from recall_loop.state.run.state_entries import PoolEntry
 from recall_loop.text.names.introductions import asked_own_name, tells_own_name
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.speech.person_words import person_stem, person_words
-from recall_loop.text.time.time_expressions import says_when
+from recall_loop.text.time.stated_times import says_when
 from recall_loop.text.words.folding import fold
 from recall_loop.text.words.languages import WITHOUT_BLANKS
 from recall_loop.text.words.stemming import stem

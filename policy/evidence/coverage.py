@@ -34,7 +34,7 @@ from recall_loop.state.run.state_entries import Facet, PoolEntry
 from recall_loop.text.gloss.glosses import english_of
 from recall_loop.text.names.identifiers import spelt_apart
 from recall_loop.text.names.proper_names import find_entities
-from recall_loop.text.time.time_expressions import says_when
+from recall_loop.text.time.stated_times import says_when
 from recall_loop.text.words.languages import ENGLISH, motion_verbs
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem

@@ -11,7 +11,7 @@ from recall_loop.policy.facts.change_words import function_words, place_words
 from recall_loop.policy.facts.rarity import Rarity
 from recall_loop.policy.facts.wording import Statement
 from recall_loop.text.speech.person_words import person_stem, person_words
-from recall_loop.text.time.time_expressions import says_when
+from recall_loop.text.time.stated_times import says_when
 from recall_loop.text.words.languages import WITHOUT_BLANKS
 
 MAX_WORDS = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from recall_loop.text.time.time_expressions import says_when, without_times
+from recall_loop.text.time.stated_times import says_when, without_times
 from recall_loop.text.words.languages import language_words
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import text_language, words

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from recall_loop.policy.evidence.pool_entries import fact_key
 from recall_loop.state.records.records import Fact
 from recall_loop.text.names.proper_names import find_entities, find_noun_phrases, find_organizations, find_people
-from recall_loop.text.time.time_expressions import parse_times, render_time, says_when, split_time_suffix
+from recall_loop.text.time.stated_times import says_when
+from recall_loop.text.time.time_expressions import parse_times, render_time, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
 from recall_loop.text.words.folding import fold, normalise

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from recall_loop.text.time.time_expressions import without_times
+from recall_loop.text.time.stated_times import without_times
 from recall_loop.text.words.folding import UNSPACED
 from recall_loop.text.words.languages import stop_words
 from recall_loop.text.words.tokens import text_language, words

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
 
-from recall_loop.text.packaged_data import packaged_table
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.language_rules import language_rules
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
-from recall_loop.text.words.languages import ENGLISH, WITHOUT_BLANKS
+from recall_loop.text.words.languages import ENGLISH
 from recall_loop.text.words.tokens import text_language
 
 _READ_CHARACTERS = 2000
@@ -29,7 +27,6 @@ _YEARLESS = re.compile(
 _JOINED = re.compile(r"\s*(?:,|and|or|to|until|through|-|\u2013)\s*(?:(?:in|on)\s+)?(?:the\s+)?", re.IGNORECASE)
 _INSTANT = timedelta(microseconds=1)
 _MARGIN = timedelta(days=1)
-_ANY_REFERENCE = datetime(2020, 6, 17, 12, tzinfo=UTC)
 _MAX_RENDERINGS = 4
 _MONTH_NAMES = tuple(calendar.month_name)
 _UNIT = r"\s*(?P<unit>minute|hour|day|week|month|year)s?"
@@ -39,6 +36,9 @@ _SUFFIX = re.compile(
     rf"|(?P<about>\d{{1,9}}){_UNIT.replace('unit', 'about_unit')}\s+ago)\s*$",
     re.IGNORECASE,
 )
+
+ANY_REFERENCE = datetime(2020, 6, 17, 12, tzinfo=UTC)
+"""Where it only matters whether a text names a time, and which words do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,72 +128,11 @@ def _rules_for(text: str) -> Rules:
     return numbered + (WORDED_RULES if any(word in lower for word in TIME_WORDS) else ())
 
 
-def says_when(text: str) -> bool:
-    """Tell whether `text` states a time: a date or relative time, a time of the day or year, or a frequency.
-
-    This includes times without a date: an hour ("at half past two", "à 15h") and a day of some month ("the 6th", "el
-    16").
-    """
-    found = _recurring_times().search(text) or _hours_and_days().search(text)
-    return bool(found or parse_times(text, _ANY_REFERENCE))
-
-
-def without_times(text: str) -> str:
-    """Return a text without what it says of when and how long: dates, relative times, hours, lengths of time."""
-    return _lengths().sub(" ", _hours_and_days().sub(" ", without_dates(text)))
-
-
 def without_dates(text: str) -> str:
     """Return a text without its dates and relative times ("next Friday"); hours stay."""
-    for time in reversed(parse_times(text, _ANY_REFERENCE)):
+    for time in reversed(parse_times(text, ANY_REFERENCE)):
         text = f"{text[: time.at]} {text[time.at + len(time.text) :]}"
     return text
-
-
-@cache
-def _lengths() -> re.Pattern[str]:
-    """Return the pattern of a unit of time with the word before it, which may be its number."""
-    units = _when_forms()["lengths"].replace(" ", "|")
-    return re.compile(
-        rf"[^\W_]+\s+(?:{units})\b|[\d一二两三四五六七八九十]+个?(?:小时|分钟|天|晚|周|星期|月|年|時間|分間|日間|週間|[かヶカヵ]月|泊)",
-        re.IGNORECASE,
-    )
-
-
-@cache
-def _when_forms() -> Mapping[str, Any]:
-    return packaged_table(__package__, "when_forms.json")
-
-
-@cache
-def _recurring_times() -> re.Pattern[str]:
-    """Return the pattern of the words in `when_words.json`; some languages have no blanks around them."""
-    data = packaged_table(__package__, "when_words.json")
-    unspaced = "|".join(word for code in WITHOUT_BLANKS & data.keys() for word in data.pop(code).split())
-    spaced = "|".join(re.escape(word) for listed in data.values() for word in listed.split())
-    return re.compile(rf"\b(?:{spaced})\b|{unspaced}", re.IGNORECASE)
-
-
-@cache
-def _hours_and_days() -> re.Pattern[str]:
-    """Return the pattern of the forms in `when_forms.json`: # is the hour or the day, a final % means nothing follows.
-
-    A noun that follows would be what is counted: "at 7 houses", "the 2nd gear".
-    """
-    following = _when_forms()["following"].replace(" ", "|")
-    ends = rf"(?![:.]\d)(?=[^\w%\u20ac$]*$|\s*[^\w\s%\u20ac$]|\s+(?:{following})\b)"
-    forms = (
-        ("" if language in WITHOUT_BLANKS else r"(?<![\w.,:])")
-        + form.replace("#", _hour_or_day(each["hours"])).replace("%", ends)
-        for language, each in _when_forms().items()
-        if not isinstance(each, str)
-        for form in each["forms"]
-    )
-    return re.compile("|".join(forms), re.IGNORECASE)
-
-
-def _hour_or_day(hours: str) -> str:
-    return rf"(?:{hours.replace(' ', '|')}|[0-2]?\d|3[01])"
 
 
 def render_time(expression: TimeExpression) -> list[str]:

@@ -4,14 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from recall_loop.text.time.time_expressions import (
-    TimeRange,
-    parse_times,
-    render_time,
-    says_when,
-    split_time_suffix,
-    without_times,
-)
+from recall_loop.text.time.stated_times import says_when, without_times
+from recall_loop.text.time.time_expressions import TimeRange, parse_times, render_time, split_time_suffix
 
 NOW = datetime(2023, 5, 25, 13, 30, tzinfo=UTC)
 
