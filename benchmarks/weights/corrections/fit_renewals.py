@@ -94,7 +94,9 @@ def ask(memory: Memory, question: dict[str, Any]) -> Asked:
         return ordered
 
     with patch.object(corrected_facts, "put_renewal_first", collect):
-        memory.recall(question["question"], user_id="user")
+        result = memory.recall(question["question"], user_id="user")
+    if not found:  # nothing renews what is asked the last time of
+        found = [fact.id for fact in result.facts]
     group = question["collection"].partition("-")[0]
     return Asked(group, frozenset(question["gold"]), frozenset(question.get("older", ())), found, pairs)
 
