@@ -16,6 +16,7 @@ import pytest
 
 from recall_loop.memory.store.files.store_files import WriterLock
 from recall_loop.memory.store.files.store_place import make_folder
+from recall_loop.memory.store.open_writers import OPEN_WRITERS
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, StoreLockedError, StoreUnusableError
 from tests.embedders import WordHashEmbedder
@@ -50,10 +51,11 @@ def test_who_waits_for_a_folder_that_is_replaced_takes_the_lock_of_the_one_in_it
         waiting = pool.submit(opened, folder, wait_seconds=0.4)
         while not waiting.running():
             pass
-        shutil.rmtree(folder)
-        folder.mkdir()
-        present = WriterLock(folder)
-        removed.release()
+        with OPEN_WRITERS.turn(folder):  # or the one who waits might take the lock of the new folder first
+            shutil.rmtree(folder)
+            folder.mkdir()
+            present = WriterLock(folder)
+            removed.release()
         with pytest.raises(StoreLockedError, match=r"still after 0\.4 s"):
             waiting.result(30)
     present.release()
