@@ -24,9 +24,9 @@ from recall_loop.text.words.passages import passage
 _READ_DEPTH, _SIGNAL_DEPTH = 6, 3
 # Characters of a fact that are read.
 _READ_CHARACTERS = 400
-# Reading ends at a fact that is so likely an answer: for the order at a later one, and anywhere else.
+# Probabilities of an answer at which reading ends: at a later fact while the order is settled, and otherwise.
 _CERTAIN, _SURE = 0.95, 0.7
-# What the log-odds that a fact answers add to its score, each, up to those of a sure answer.
+# Weight of the log-odds of an answer in the order, beside the score; they count up to those of a sure answer.
 _READING_WEIGHT = 0.05
 # One of the first four takes the first one's place if it answers the question at least so likely, and its log-odds are
 # so much above that one's. These were chosen on the lives in `benchmarks/weights/confidence/lives` and on LoCoMo.
@@ -39,8 +39,8 @@ _EVEN, _UNLIKELY = 0.5, 0.2
 def order_by_reading(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
     """Return the facts with the first six ordered by whether they answer the question, too, as they are read.
 
-    That orders what was said and facts: a passage of a document often answers with another one together. Scores stay
-    with the places. Facts for a question with several answers keep their order.
+    Only messages and facts are reordered: a passage of a document often answers only together with another one. Scores
+    stay with the places. Facts for a question with several answers keep their order.
     """
     if run.question.asks_several or run.question.about_questions:
         return list(ranked)

@@ -95,7 +95,7 @@ def ask(memory: Memory, question: dict[str, Any]) -> Asked:
 
     with patch.object(corrected_facts, "put_renewal_first", collect):
         result = memory.recall(question["question"], user_id="user")
-    if not found:  # nothing renews what is asked the last time of
+    if not found:  # a question for the last time of something has no renewals
         found = [fact.id for fact in result.facts]
     group = question["collection"].partition("-")[0]
     return Asked(group, frozenset(question["gold"]), frozenset(question.get("older", ())), found, pairs)
