@@ -90,7 +90,7 @@ def _embedded_queries(embeddings: Embeddings, texts: list[str], usual: float | N
 
 
 def _time_limit(embeddings: object, usual: float | None) -> dict[str, Any]:
-    """Return the maximum of one try at OpenAI, in seconds: all of them last no longer than who asks may wait."""
+    """Return the maximum seconds of one try at OpenAI: all take no longer than is left, and pauses come on top."""
     own = usual or getattr(embeddings, "request_timeout", None)
     if own is not None and not isinstance(own, int | float):
         return {}  # limits of connecting and reading, each of its own
